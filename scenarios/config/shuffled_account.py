@@ -103,7 +103,7 @@ class ShuffledAccount(Account):
             "person_epsilon": copies * central,
             "epsilon_local": as_json(self.local),
             "amplified_for": self.devices,
-            "smallest_round": min(count.answered for count in counts),
+            "smallest_round": min((count.answered for count in counts if count.answered), default=0),
             **({"smallest_round_reason": self.smallest.reason} if self.smallest.reason else {}),
             "bound": self.bound,
             **({"composition": EXACT if self.agreement.composed else ADDED} if self.answers > 1 else {}),

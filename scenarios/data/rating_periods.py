@@ -27,23 +27,15 @@ class RatingPeriods(NamedTuple):
 
 
 def rating_periods(times: Floats, kind: str, periods: int | None) -> RatingPeriods:
-    """Return the last periods of a file, so many of a kind: ``month``, ``quarter``, ``year`` or days, ``30d``.
-
-    Refuse more than the file has, and a period in which nobody rated anything.
-    """
+    """Return the last periods of a file, so many of a kind: ``month``, ``quarter``, ``year`` or days, ``30d``."""
     codes = _codes(times, kind)
     last = int(codes.max())
     there = last - int(codes.min()) + 1
     count = periods or min(there, MOST_OF_FILE)
     if count > there or there < 2:
         raise InputError(f"periods is {max(count, 2)}, but the file has {there} by {kind}; lower --periods or --period")
-    numbers = codes - (last - count)
     labels = tuple(_label(last - count + number, kind) for number in range(1, count + 1))
-    counts = np.bincount(numbers[numbers >= 1], minlength=count + 1)[1:]
-    if not counts.all():
-        empty = labels[int(np.argmin(counts))]
-        raise InputError(f"nobody rated anything in period {empty} of the file; lower --periods, or take longer ones")
-    return RatingPeriods(labels, numbers)
+    return RatingPeriods(labels, codes - (last - count))
 
 
 def first_periods(periods: RatingPeriods, whose: Ints, count: int) -> Ints:

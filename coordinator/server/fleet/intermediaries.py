@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import LostError, WithheldError
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
@@ -39,6 +41,14 @@ class SumQuerying:
                 rolls = ShareRoll.arrived(vectors), ShareRoll.arrived(seeds)
                 # each server looks itself whether the other one has the same devices
                 sums = self._both("publish", [(query, rolls[1]), (query, rolls[0])])
+            except WithheldError:
+                if not query.period or rolls is None:
+                    raise
+                self._report_progress(ask.stop - ask.first)
+                refused = max(roll.refused for roll in rolls)
+                nothing = np.zeros(0, np.int64)
+                counts = CountStatistic(sums=nothing, ones=0, devices=rolls[0].count, answered=0, refused=refused)
+                return of_published(query, counts), ()
             except (RollError, OpeningError):
                 if attempt == ATTEMPTS:
                     raise
@@ -80,10 +90,15 @@ def read_published(
 def read_shuffled(
     ask: Ask, shuffled: ShuffledRound, agreement: Agreement, layout: Layout
 ) -> tuple[Statistic, Sequence[Release | Sealed]]:
-    """Return the statistic of a round and what digests it; raise a `WithheldError` if the shuffler withheld it."""
+    """Return the statistic of a round and what digests it; raise a `WithheldError` if the shuffler withheld it.
+
+    A round of a period of time that was withheld is one without answers: its share is spent, and the horizon goes on.
+    """
     query, devices = ask.query, ask.stop - ask.first
     shuffled = ShuffledRound.arrived(shuffled)
     shuffled.require(query, devices)
+    if shuffled.release is None and query.period:
+        return replace(aggregate(query, no_release(query)), devices=devices, refused=shuffled.refused), ()
     if shuffled.release is None:
         raise WithheldError(
             f"round {query.round} was withheld: {shuffled.answered:,} of {devices:,} devices answered, and the epsilon "

@@ -16,7 +16,7 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.messages import Model
 from coordinator.protocol.schedule import Horizon, Schedule, panels_of, staying
@@ -209,8 +209,11 @@ class AgeingLearner(Learner):
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the item model as of the last period; see `Learner.learn`."""
         estimates = state.estimates
-        if estimates is None:
-            raise InputError("there is nothing to learn from yet: no round was answered")
+        if estimates is None or not estimates.information.any():
+            raise WithheldError(
+                "there is nothing to learn from: no period had answers that were handed on or opened, and their shares "
+                "of the budget are spent; expect fewer answers (expected_answers)"
+            )
         value, error = estimates.value, estimates.error
         cluster = kmeans_on_line(value, self.clusters)
         return Model(cluster=cluster, score=value, error=error, clusters=self.clusters), None

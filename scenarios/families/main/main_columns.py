@@ -342,10 +342,15 @@ COLUMNS: tuple[Column[MainResult], ...] = (
     ),
     *of_held_out(held_out="held out: a share, or likes of each", hit_rate="hit rate at 10"),
     Column(
+        "periods_withheld",
+        "  periods withheld, their shares spent",
+        "periods in which too few answered for their answers to be read; their shares of the budget are spent",
+    ),
+    Column(
         "by_period",
         "",
-        "each period that was asked about: who was asked, who answered, the most that a device had spent by then, and "
-        "the share of items right at its end",
+        "each period that was asked about: who was asked, who answered, of how many everything was withheld, the most "
+        "that a device had spent by then, and the share of items right at its end",
     ),
     read_by(SECONDS, lambda run: run.costs.seconds),
     Column("devices_per_second", "devices a second", "devices that answered, by the time of the rounds", Average.MEAN),

@@ -161,12 +161,14 @@ def periods_of(run: MainResult) -> dict[str, Any]:
     for period, estimates in zip(periods, state.by_period, strict=True):
         rounds = [index for index, ask in enumerate(asks) if ask.query.period == period]
         until = [ask for ask in asks if ask.query.period <= period]
+        short = sum(asks[index].stop - asks[index].first for index in rounds if not state.counts[index].answered)
         spent = most_spent(until, [ask.query.epsilon or Fraction(0) for ask in until], run.resolved.asking.answers)
         rows.append(
             {
                 "period": period,
                 "asked": sum(state.counts[index].asked for index in rounds),
                 "answered": sum(state.counts[index].answered for index in rounds),
+                **({"withheld": short} if short else {}),
                 "spent": as_json(spent if run.resolved.account.budget is not None else None),
                 **_right(run, period, estimates),
             }
@@ -178,6 +180,7 @@ def periods_of(run: MainResult) -> dict[str, Any]:
         **({name: getattr(scenario, name) for name in made} if made else {"period_kind": scenario.period or MONTH}),
         "unit": PERSON_HISTORY,
         "accuracy_worst": worst,
+        "periods_withheld": ", ".join(str(row["period"]) for row in rows if "withheld" in row) or None,
         "by_period": rows,
     }
 

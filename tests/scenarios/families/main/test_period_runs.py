@@ -16,7 +16,7 @@ from actors.ratings import BlockRatings
 from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import Estimates
-from coordinator.protocol.errors import AgreementError, InputError
+from coordinator.protocol.errors import AgreementError, InputError, WithheldError
 from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, Stay, schedule_of
 from coordinator.protocol.trust import OPENER
 from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
@@ -260,6 +260,36 @@ def test_behind_a_shuffler_devices_answer_as_the_study_of_years_has_it(schedule:
     assert named == {(part.period, size) for part, size in zip(rounds, resolved.account.sizes, strict=True)}
     assert alike(here(scenario, workers=2, devices_per_actor=700), run)
     assert Agreement.of_content(resolved.agreement.content()) == resolved.agreement
+
+
+def test_a_period_of_too_few_answers_is_withheld_and_the_horizon_goes_on() -> None:
+    """Of 600 devices a tenth may drop out: by their coins more do in two of three periods, whose shares are spent."""
+    run = here(months(trust="shuffled", users=600, seed=3, dropout=0.1))
+    values, learner, by_period = record(run), run.resolved.learner, run.outcome.state.by_period
+    assert values["periods_withheld"] == "1, 3"
+    assert [(row["answered"], row.get("withheld")) for row in values["by_period"]] == [(0, 600), (542, None), (0, 600)]
+    assert values["by_period"][-1]["spent"] == values["spent_max"] == values["epsilon_local"]
+    assert values["epsilon"] == 1.0
+    assert values["smallest_round"] == 542
+    assert isinstance(learner, AgeingLearner)
+    assert not by_period[0].information.any()
+    assert np.array_equal(by_period[2].information, learner.aged(by_period[1], 1).information)
+    assert record(here(months(trust="shuffled", users=600, seed=3)))["periods_withheld"] is None
+    with pytest.raises(WithheldError, match="no period had answers"):
+        here(months(trust="shuffled", users=600, dropout=0.5))
+
+
+@pytest.mark.parametrize("stored", [1, 2])
+def test_a_run_with_a_withheld_period_goes_on_to_the_same_digest(
+    stored: int, blindrec: Command, tmp_path: Path
+) -> None:
+    flags = [*FLAGS, "--trust", "shuffled", "--dropout", 0.1]
+    whole = blindrec(*flags, "--json", "-").result
+    stopped(blindrec, stored, *flags, "--out", tmp_path / "out")
+    again = blindrec("resume", tmp_path / "out", "--backend", "inprocess", "--json", "-").result
+    assert whole["periods_withheld"] == "1, 3"
+    for name in ("releases_sha256", "by_period", "spent_max", "periods_withheld"):
+        assert again[name] == whole[name]
 
 
 def test_devices_and_shuffler_refuse_what_is_no_round_of_their_plan(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_popularity_is_of_all_likes_so_far_or_of_late_ones(file: Path) -> None:
     [
         ({"periods": 5}, "the file has 4 by month; lower --periods"),
         ({"period": "year", "periods": 3}, "the file has 2 by year"),
-        ({"period": "10d"}, "nobody rated anything in period"),
+        ({"period": "10d"}, "nobody likes anything in period"),
         ({"like_from": 5.5}, "nobody likes anything in period 2020-01"),
     ],
 )
