@@ -1,4 +1,4 @@
-"""The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`, `submit`."""
+"""The command line: a line for each command, with its first sentence of help and where it is."""
 
 import importlib.metadata
 import sys

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import blindrec
+from scenarios import PACKAGES
 from scenarios.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -94,8 +95,36 @@ def test_a_script_gets_the_same_job_from_the_public_name() -> None:
     assert function("scenarios.from_python.run") is blindrec.run
 
 
-def test_what_the_page_names_is_there() -> None:
-    named = NAMED.findall((ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8"))
-    assert len(named) > 15
-    for dotted in named:
-        assert function(dotted) is not None
+GUIDES = [
+    *(path for room in PACKAGES for path in (ROOT / room).rglob("ADDING.md")),
+    *ROOT.glob("benchmarks/**/ADDING.md"),
+]
+IN_A_FILE = re.compile(r"`([A-Za-z_]+)`\s+(?:of|in|there in)\s+`((?:\w+/)+\w+\.py)`")
+A_FILE = re.compile(r"`((?:actors|coordinator|scenarios|tests|docs|benchmarks)/[\w./-]+)`")
+
+
+def missing(text: str) -> list[str]:
+    """Names and files of ours that a text names and that are not there; NAME stands for a reader's own."""
+    files = [path for path in A_FILE.findall(text) if "NAME" not in path]
+    absent = [path for path in files if not (ROOT / path).exists()]
+    for dotted in NAMED.findall(text):
+        try:
+            function(dotted)
+        except (AssertionError, AttributeError):
+            absent.append(dotted)
+    held = [(name, path) for name, path in IN_A_FILE.findall(text) if (ROOT / path).exists()]
+    return absent + [name for name, path in held if not re.search(rf"\b{name}\b", (ROOT / path).read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "docs/explanation/architecture.md", *GUIDES], ids=lambda page: page.parent.name
+)
+def test_what_a_page_names_is_there(page: Path) -> None:
+    assert missing(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_name_that_is_not_there_is_noticed() -> None:
+    text = (
+        "`scenarios.cli.nothing`, `scenarios/nothing.py`, `Nothing` in `scenarios/cli.py`, `main` of `scenarios/cli.py`"
+    )
+    assert missing(text) == ["scenarios/nothing.py", "scenarios.cli.nothing", "Nothing"]

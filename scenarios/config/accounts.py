@@ -59,7 +59,8 @@ class Account:
     trust: TrustModel
     guarantee: Guarantee
     answers: int  # Of a device, at most
-    local: Epsilon  # What a device's answers are randomized under in all [nats], and what its mechanism is made for
+    # What the mechanism is made for [nats]: for all answers of a device, or for the noise that two servers add
+    mechanism_epsilon: Epsilon
     agreement: Agreement  # What devices and whoever stands between them and the server hold
     smallest: RoundSize = EVERY_SIZE  # How many devices a round asks at least
     groups: GroupGuarantee | None = None  # What groups are promised that are each shuffled apart
@@ -68,7 +69,7 @@ class Account:
     @property
     def budget(self) -> Epsilon:
         """The epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
-        return None if self.trust.name == CURATOR else self.local
+        return None if self.trust.name == CURATOR else self.mechanism_epsilon
 
     def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:
         """Return the rounds of a schedule as the agreement has them: each under its share of a device's budget."""
@@ -138,7 +139,7 @@ def plain_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking |
         trust=trust,
         guarantee=guarantee_of(scenario, mechanism, delta=0.0),
         answers=scenario.answers_per_device,
-        local=scenario.epsilon,
+        mechanism_epsilon=scenario.epsilon,
         agreement=Agreement(
             trust=trust.name,
             users=scenario.users or MOST_DEVICES,
@@ -159,7 +160,7 @@ def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking
         trust=TRUST[TWO_SERVERS],
         guarantee=guarantee,
         answers=scenario.answers_per_device,
-        local=scenario.epsilon,
+        mechanism_epsilon=scenario.epsilon,
         agreement=Agreement(
             trust=TWO_SERVERS,
             users=scenario.users or MOST_DEVICES,

@@ -1,4 +1,4 @@
-"""Server halves and policies by name or import path, and which of a scenario's flat values are their own settings."""
+"""Find mechanisms and policies by name or import path, and take their settings out of a scenario's values."""
 
 from __future__ import annotations
 

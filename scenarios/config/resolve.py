@@ -211,7 +211,12 @@ def resolve(
         settled = filled.model_copy(update={"settings": settings})
         account = _ACCOUNTS.get(filled.trust, plain_account)(settled, filled.mechanism, asking)
         run = ResolvedRun(
-            settled, replace(world, epsilon=account.local), account, public, asking=asking, new_items=new_items
+            settled,
+            replace(world, epsilon=account.mechanism_epsilon),
+            account,
+            public,
+            asking=asking,
+            new_items=new_items,
         )
         _check_ranges(run)
         return run
@@ -236,7 +241,7 @@ _ACCOUNTS: dict[str, Callable[[Scenario, MechanismKind, Asking | None], Account]
 
 def _check_ranges(run: ResolvedRun) -> None:
     """Refuse a local epsilon that coins cannot express, and settings that the world has no room for."""
-    settings, mechanism, epsilon = run.scenario.settings, run.mechanism, run.account.local
+    settings, mechanism, epsilon = run.scenario.settings, run.mechanism, run.account.mechanism_epsilon
     # Local epsilons of a plan behind a shuffler are together far above what one answer's coins can express
     answers = run.scenario.answers_per_device if run.account.trust.name == SHUFFLED else 1
     if mechanism.trust == LOCAL and not settings.splits:

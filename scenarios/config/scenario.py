@@ -68,8 +68,8 @@ class TrustSettings(ExperimentScenario):
     )
     expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description=f"Shuffled, and two servers with noise of devices: share of the devices of a round that answers at "
-        f"least, on which epsilon counts [{EXPECTED:g}].",
+        description="Share of a round's devices that surely answer, for which epsilon is computed: behind a shuffler, "
+        f"and for two servers whose devices add the noise [{EXPECTED:g}].",
     )
     short_rounds: Literal["withhold", "tell"] | None = Field(
         default=None,

@@ -73,12 +73,12 @@ class ShuffledAccount(Account):
     @property
     def answer_local(self) -> Fraction:
         """The local epsilon of an answer [nats], of groups the largest."""
-        assert self.local is not None  # as that of all answers is finite
-        return self.local / self.answers
+        assert self.mechanism_epsilon is not None  # as that of all answers is finite
+        return self.mechanism_epsilon / self.answers
 
     def resumed(self, agreement: Agreement) -> ShuffledAccount:
         """Return the account of an interrupted run: its local epsilon is that one's, whatever bounds say now."""
-        return replace(self, agreement=agreement, local=agreement.budget or self.local)
+        return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget or self.mechanism_epsilon)
 
     def central(self, query: Query, devices: int) -> float:
         """Return the central epsilon of an answer to a query [nats] in a round of so many honest devices."""
@@ -87,7 +87,7 @@ class ShuffledAccount(Account):
         return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.share_delta, any_delta=True)
 
     def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:
-        """Return what was kept, round by round: more than was promised where one fell short and was handed on."""
+        """Return the guarantee after the run: epsilon is above the promised one if a short round was handed on."""
         epsilon, agreement = self.guarantee.epsilon, self.agreement
         assert epsilon is not None  # refused before
         costs = [epsilon / self.answers for _ in asks]
@@ -101,14 +101,14 @@ class ShuffledAccount(Account):
         central = as_float(self.after(asks, counts).epsilon)
         return {
             "person_epsilon": copies * central,
-            "epsilon_local": as_json(self.local),
+            "epsilon_local": as_json(self.mechanism_epsilon),
             "amplified_for": self.devices,
             "smallest_round": min((count.answered for count in counts if count.answered), default=0),
             **({"smallest_round_reason": self.smallest.reason} if self.smallest.reason else {}),
             "bound": self.bound,
             **({"composition": EXACT if self.agreement.composed else ADDED} if self.answers > 1 else {}),
             "person_delta": group_delta(copies, central, self.agreement.delta),
-            **self.trust.guarantee(epsilon_local=as_float(self.local)),
+            **self.trust.guarantee(epsilon_local=as_float(self.mechanism_epsilon)),
         }
 
 
@@ -228,7 +228,7 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         return _planned_account(scenario, mechanism, asking)
     if asking is not None and not asking.equal:
         raise InputError(
-            f"schedule {scenario.schedule} has unequal shares, of which a shuffler's plan is certified for set alone, "
+            f"schedule {scenario.schedule} has unequal shares, which behind a shuffler only set can certify, "
             f"not {mechanism.name}; choose set, or split"
         )
     smallest, honest = smallest_round(scenario, mechanism, asking), 1 - (scenario.assume_malicious or 0.0)
@@ -262,12 +262,15 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         local, bound, levels = plan
         clauses |= {"composed": True, "levels": levels}
     elif scenario.composition == EXACT and answers > 1:
-        raise InputError("composition is exact, but the bound of a matrix is no clause of a plan; say added")
+        raise InputError(
+            "composition is exact, but the bound of this design comes from a matrix, which no plan can name; give "
+            "--composition added"
+        )
     else:
         share, share_delta = scenario.epsilon / answers, scenario.failure_chance / answers
         local, bound = _local(reports, share, share_delta, devices)
     return account(
-        local=local * answers,
+        mechanism_epsilon=local * answers,
         devices=devices,
         share_delta=share_delta,
         agreement=Agreement(budget=local * answers, devices=smallest.devices, **clauses),
@@ -314,7 +317,7 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         trust=TRUST[SHUFFLED],
         guarantee=Guarantee(CENTRAL, str(mechanism.relation(scenario.settings)), scenario.epsilon, delta),
         answers=asking.answers,
-        local=left,
+        mechanism_epsilon=left,
         devices=min(honest.values()),
         share_delta=delta,
         bound=TWO_LEVELS,
@@ -358,7 +361,7 @@ def _groups_account(
     _require_delta(scenario, max(count for _, count in queries), least=devices)
     local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
     return account(
-        local=local * scenario.answers_per_device,
+        mechanism_epsilon=local * scenario.answers_per_device,
         devices=devices,
         share_delta=share_delta,
         agreement=Agreement(budget=local, devices=scenario.users or 1, **clauses),

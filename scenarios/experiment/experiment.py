@@ -93,7 +93,7 @@ class Experiment(ABC, Generic[S]):
     # Of its scenario. The description of a field is the only place where a setting is explained
     kind: ClassVar[type[BaseModel]]
     # The columns of its record, in a table's order, ``module:name``: loaded when a record is read, not for `--help`
-    declared: ClassVar[str]
+    column_list: ClassVar[str]
     titled: ClassVar[str]  # The column that stands in a table's title
     files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
     named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
@@ -106,7 +106,7 @@ class Experiment(ABC, Generic[S]):
     @property
     def columns(self) -> Sequence[Column[Any]]:
         """The columns of its record."""
-        columns: Sequence[Column[Any]] = pkgutil.resolve_name(self.declared)
+        columns: Sequence[Column[Any]] = pkgutil.resolve_name(self.column_list)
         return columns
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:

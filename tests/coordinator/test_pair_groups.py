@@ -21,7 +21,7 @@ from coordinator.protocol.decoding.pair_model import (
     LEAST_RIDGE,
     agreed,
     cleaned,
-    ease,
+    ease_weights,
     from_counts,
     item_to_item,
     noise_of,
@@ -420,7 +420,7 @@ def test_ease_is_the_least_squares_solution() -> None:
     generator = np.random.default_rng(0)
     likes = (generator.random((500, 6)) < generator.random(6)).astype(float)
     second = likes.T @ likes / 500
-    found = ease(second)
+    found = ease_weights(second)
     for item in range(6):
         others = np.arange(6) != item
         normal = second[np.ix_(others, others)] + LEAST_RIDGE * np.eye(5)
@@ -432,7 +432,7 @@ def test_ease_takes_what_is_no_covariance_too() -> None:
     """Noise makes a matrix with negative eigenvalues; the ridge lies above them."""
     second = np.array([[0.01, 0.3], [0.3, 0.01]])
     ridge = 1.2 * 0.29 + 0.015
-    assert ease(second)[0, 1] == pytest.approx(0.3 / (0.01 + ridge))
+    assert ease_weights(second)[0, 1] == pytest.approx(0.3 / (0.01 + ridge))
 
 
 def test_scores_add_up_a_devices_likes_exactly() -> None:

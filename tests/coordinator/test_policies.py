@@ -219,7 +219,7 @@ STRAY: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "ends the process": (fails(SystemExit(3)), ["it raised SystemExit in line ", "3"]),
     "asks by chance": (
         lambda ask, _: replace(ask, stop=ask.first + next(TICKS)),
-        ["made anew it would go on otherwise"],
+        ["a fresh copy of this policy asks something else"],
     ),
     "an item of another catalogue": (of_setting(pool=[3, ITEMS]), ["pool names items 3 to 20", "0 to 19"]),
     "an item that wraps": (of_setting(pool=[2**33 + 1]), ["pool names items 8589934593", "0 to 19"]),
@@ -315,7 +315,7 @@ def test_a_policy_that_remembers_is_told_so() -> None:
 
     outcome = conduct(Counting(), LEARNER, devices(), devices=USERS, budget=Fraction(1))
     assert outcome.failure is not None
-    assert outcome.failure.startswith("policy Counting, round 3: made anew it would go on otherwise")
+    assert outcome.failure.startswith("policy Counting, round 3: a fresh copy of this policy asks something else")
     assert len(outcome.state.asked) == 3
 
     class Held(Counting):

@@ -32,7 +32,8 @@ def test_all_pages_are_read_in_an_afternoon() -> None:
 
 def test_it_ends_in_a_link_to_each_shelf() -> None:
     links = re.findall(r"\]\((.+?)\)", README.read_text(encoding="utf-8").partition("## Read on")[2])
-    assert links == [f"docs/{shelf}" for shelf in ("tutorials", "how-to", "reference", "explanation")]
+    shelves = [f"docs/{shelf}" for shelf in ("tutorials", "how-to", "reference", "explanation")]
+    assert links == [*shelves, "docs/explanation/architecture.md"]
 
 
 def test_the_mechanism_in_the_readme_runs(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

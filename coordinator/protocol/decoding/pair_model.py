@@ -75,7 +75,7 @@ def cleaned(pairs: Floats2, liked: Floats, noise: Floats | float) -> tuple[float
     return alpha, (vectors * shrunk) @ vectors.T * units
 
 
-def ease(second: Floats2) -> Floats2:
+def ease_weights(second: Floats2) -> Floats2:
     """Return EASE's weights, shape (M, M): row i has what a like of item i adds to the scores of the others."""
     lowest = float(np.linalg.eigvalsh(second)[0])
     ridge = max(LEAST_RIDGE, -STEP * lowest + ABOVE)
@@ -90,7 +90,7 @@ def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: Floats | f
     alpha, excess = cleaned(pairs, liked, noise)
     second = alpha * np.outer(liked, liked) + excess
     np.fill_diagonal(second, liked)
-    return ItemToItem(pool=pool, liked=on_grid(liked), weights=on_grid(np.ascontiguousarray(ease(second))))
+    return ItemToItem(pool=pool, liked=on_grid(liked), weights=on_grid(np.ascontiguousarray(ease_weights(second))))
 
 
 def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rates, Ints, int]) -> ItemToItem:

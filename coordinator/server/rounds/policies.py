@@ -71,8 +71,8 @@ class PurityCheck:
         fresh = copy.deepcopy(self._copy)
         if next_ask(fresh, state, most_rounds=most_rounds) != ask:
             raise PolicyError(
-                f"{policy_name(fresh, state)}: made anew it would go on otherwise, as it would in a resumed run; let "
-                "what it asks follow from its setting and the state alone, without chance and without remembering"
+                f"{policy_name(fresh, state)}: a fresh copy of this policy asks something else, and so would a resumed "
+                "run; use only the setting and the state: no random numbers, nothing remembered between rounds"
             )
 
 
@@ -171,20 +171,20 @@ class Fixed:
         return self.setting.ask(state, users=users, pool=pool)
 
 
+# How rounds are sized, by `Eliminate` and, with a goal of its own, by `ItemByItem`: see `_pilot` and `_next`
 PILOT = 0.15
-"""Share of the log-odds that decide an item which the first round brings, if users like all of a cluster or nothing."""
-SHARE = 0.18  # A round is so large that on average it decides this share of the open items, and `MORE` items
-MORE = 2.0
-MOST = 0.8  # Largest share of the open items that a round should decide
+"""The first round brings each item so far towards being decided, if users like all items of a cluster or none."""
+SHARE, MORE, MOST = 0.18, 2.0, 0.8
+"""A later round should decide this share of the open items and two more, but at most the last share of them."""
 GROWTH = 0.35
-"""A round asks at most this share of the users asked so far, so that the next round can use what it learns."""
+"""It asks at most this share of the users asked so far, so that the round after it can use what it learns."""
 LEAST, LEAST_ALONE = 0.04, 0.25
-"""A round adds at least this share to the information about its items, for several items and for one."""
+"""But it adds at least this share to the information about its items, for several items and for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eliminate:
-    """Decided items leave the pool; each round is large enough to decide a share of the open ones.
+    """Decided items leave the pool; each round should decide a share of the open ones, as far as `GROWTH` lets it.
 
     Nothing is decided before the clusters stand apart: until then every round doubles the users asked so far. The
     policy stops when all items are decided at the setting's confidence, or when no device has an answer left.
@@ -220,7 +220,6 @@ class ItemByItem:
     least information and doubles it; afterwards it is about the first open item.
     """
 
-    # it shares `_pilot`, `_next` and GROWTH with `Eliminate`: a change of how that sizes rounds changes this one, too
     setting: Setting  # As for `Eliminate`
 
     def next_query(self, state: ServerState) -> Ask | None:
@@ -278,7 +277,7 @@ def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) ->
 def _next(
     setting: Setting, state: ServerState, posterior: Posterior, open_ones: Bools, *, goal: float, least: float
 ) -> Ask | None:
-    """Return a round about open items, large enough to decide ``goal`` of them; see `users_to_decide`."""
+    """Return a round that should decide ``goal`` of the open items, within `GROWTH` and ``least``."""
     assert state.estimates is not None  # there is a posterior
     expected = posterior.expected[open_ones]
     query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)

@@ -58,7 +58,7 @@ class MainJob(Experiment[Scenario]):
 
     name = RUN
     kind = Scenario
-    declared = "scenarios.families.main.main_columns:COLUMNS"
+    column_list = "scenarios.families.main.main_columns:COLUMNS"
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     accepts_custom = True

@@ -171,7 +171,7 @@ class Online(Experiment[OnlineScenario]):
     name = ONLINE
     runner = "scenarios.families.online.online_report:serve_seed"
     kind = OnlineScenario
-    declared = "scenarios.families.online.online_report:COLUMNS"
+    column_list = "scenarios.families.online.online_report:COLUMNS"
     titled = "recommender"
     files = ("ratings", "world")
     named = ("clients", "rounds", "voters", "epsilon_proved", "repeat", "loss", "loss_bound", "loss_random", "seconds")

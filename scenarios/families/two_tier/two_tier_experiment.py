@@ -12,7 +12,7 @@ class TwoTiers(Experiment[TwoTier]):
     name = TWO_TIER
     runner = "scenarios.families.two_tier.two_tier_seed:teach_seed"
     kind = TwoTier
-    declared = "scenarios.families.two_tier.two_tier_columns:COLUMNS"
+    column_list = "scenarios.families.two_tier.two_tier_columns:COLUMNS"
     titled = "mechanism"
     named = ("users", "items", "public", "private", "repeat", "rmse", "rmse_public_only", "rmse_baseline", "seconds")
     sized = False

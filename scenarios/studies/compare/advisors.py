@@ -79,7 +79,7 @@ def decomposed(likes: Any, rank: int) -> Scorer:
     return lambda ratings: (ratings @ right.T) @ right
 
 
-def ease(likes: Any, ridge: float, counts: Matrix | None = None) -> Scorer:
+def ease_of_likes(likes: Any, ridge: float, counts: Matrix | None = None) -> Scorer:
     """Return EASE of likes X (people, N): the ridge regression of every item on all others (Steck, WWW 2019).
 
     A device's scores are ``x - x P / diag P`` of ``P = (X'X + r I)^-1``. Where there are fewer people than items the
@@ -210,7 +210,7 @@ class TunableModel(NamedTuple):
 MODELS = {
     "item kNN": TunableModel(lambda likes, count: neighbours(likes, int(count)), "neighbours"),
     "SVD": TunableModel(lambda likes, rank: decomposed(likes, int(rank)), "rank", RANKS, RANK),
-    "EASE": TunableModel(ease, "ridge", RIDGES, RIDGE, lambda likes: (ease_counts(likes).astype(np.float32),)),
+    "EASE": TunableModel(ease_of_likes, "ridge", RIDGES, RIDGE, lambda likes: (ease_counts(likes).astype(np.float32),)),
     "ALS": TunableModel(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
 }
 """Models by their names in tables."""

@@ -113,13 +113,15 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             )
         ]
         every = {key: partial(measure, settings, key) for key in keys}
-        few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
+        without_devices = settings.model_copy(
+            update={"devices": 0}
+        )  # sums that have a law are drawn, in a tenth of a second
         why_not = why_no_answer(settings, done, table)  # then more people are nobody's question
         further = {} if why_not and not settings.scale else further_units(settings, table.users, rows, done)
         more = sorted(further.items(), key=lambda pair: pair[0].seed)
         units: dict[CompareKey, Callable[[], CompareMeasurement]] = dict(every)
         for key, by_law in more:
-            units.setdefault(key, partial(measure, few if by_law else settings, key))
+            units.setdefault(key, partial(measure, without_devices if by_law else settings, key))
         if self.risk and why_not is None and all(key in done for key in units):
             answer = answer_of(settings, done, table)
             units |= {} if answer is None else risk_units(settings, answer)
@@ -170,7 +172,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         custom, (_, why) = check_designs(self.settings, table.users, table.count), served_in(self.settings)
         why_not = why_no_answer(self.settings, units, table)
         answer = answer_of(self.settings, units, table) if why_not is None else None
-        few = [f"{why_not}: this is no advice"] if why_not else []
+        no_advice = [f"{why_not}: this is no advice"] if why_not else []
         about_file = [*table.remarks, *dated(self.settings), *sampled(self.settings), *split_remarks(self.settings)]
         joined = [*feature_remarks(self.settings), *people_remarks(self.settings)]
         hindering = {name: reason for name, row in rows.items() if (reason := row.hindrance(table))}
@@ -184,12 +186,12 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             **left_out(self.settings),
-            "warnings": [*summary["warnings"], *few, *public],
+            "warnings": [*summary["warnings"], *no_advice, *public],
             "remarks": [
                 *about_file,
                 *summary["remarks"],
                 *too_large,
-                *few,
+                *no_advice,
                 *not_possible,
                 *(line for lines in said.values() for line in lines),
                 *custom,
@@ -248,9 +250,9 @@ def comparison(values: Mapping[str, Any], *, risk: bool = True) -> CompareSweep:
     fewest = min(settings.grid(table_of(settings).users))
     if settings.delta is not None and not is_promise(settings.delta, fewest):
         raise InputError(
-            f"delta is {settings.delta:g}; with {fewest:,} people it must be at most 1 / people, {1 / fewest:.2g}: at "
-            f"a larger one everything that somebody holds could be published; give --delta {default_delta(fewest):g}, "
-            "or 0"
+            f"delta is {settings.delta:g}; with {fewest:,} people it must be at most 1 / people, {1 / fewest:.2g}: a "
+            f"larger one would allow that all of one person's data are published; give --delta "
+            f"{default_delta(fewest):g}, or 0"
         )
     served, why = served_in(settings)
     if settings.delta == 0 and not (rows_of(settings) or served) and why is None:

@@ -105,9 +105,9 @@ class RunRow(Row):
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Let devices answer, or draw the sums of their answers; devices apply a model of pairs to their own likes."""
-        few = self.trust_model == LOCAL and request.users <= request.settings.devices
-        outcome = self.answered(world, request) if few else self.sampled(world, request)
-        model, simulated = outcome.model, DEVICES if few else AGGREGATE
+        on_devices = self.trust_model == LOCAL and request.users <= request.settings.devices
+        outcome = self.answered(world, request) if on_devices else self.sampled(world, request)
+        model, simulated = outcome.model, DEVICES if on_devices else AGGREGATE
         noise = typical_error(model.error)
         if model.near is None:
             learned = LearnedScores.noisy(model.score, noise, simulated)

@@ -145,7 +145,10 @@ def test_subsets_have_the_size_that_is_best_for_the_central_epsilon(design: str)
     assert chosen < local.design.query(**local.setting.header(_start(local))).parameters["chosen"]
     assert resolved.scenario.settings.model_dump()["chosen"] == chosen
     alone = local_epsilon(design, 1800, epsilon=1, items=40, rated=5)
-    assert (alone.settings["chosen"], alone.epsilon_local) == (chosen, float(present(resolved.account.local)))
+    assert (alone.settings["chosen"], alone.epsilon_local) == (
+        chosen,
+        float(present(resolved.account.mechanism_epsilon)),
+    )
 
 
 def _start(resolved: ResolvedRun) -> Any:
@@ -208,7 +211,9 @@ def test_what_is_refused_and_why(changes: dict[str, Any], words: tuple[str, ...]
 
 def test_reports_count_as_they_would_without_a_shuffler() -> None:
     through = here(behind(seed=5, dropout=0.05))
-    local = here(small(design="grr", users=2000, seed=5, dropout=0.05, epsilon=through.resolved.account.local))
+    local = here(
+        small(design="grr", users=2000, seed=5, dropout=0.05, epsilon=through.resolved.account.mechanism_epsilon)
+    )
     assert through.statistic.answered == local.statistic.answered < 2000
     assert through.statistic.devices == local.statistic.devices == 2000
     for name in through.statistic.counts:
@@ -238,7 +243,9 @@ def test_a_short_round_that_is_told_has_a_larger_epsilon() -> None:
     assert isinstance(levels_of_query, TwoLevels)
     answered = values["answered"]
     assert answered < account.devices
-    exact = shuffled_epsilon(levels_of_query, local_epsilon=float(present(account.local)), devices=answered, delta=1e-6)
+    exact = shuffled_epsilon(
+        levels_of_query, local_epsilon=float(present(account.mechanism_epsilon)), devices=answered, delta=1e-6
+    )
     assert values["epsilon"] == exact > 1
     assert values["person_epsilon"] == exact
 

@@ -12,7 +12,7 @@ from scenarios.studies.compare.run_row import RunRow
 
 
 def at_most(name: str) -> Callable[[Comparison, int], Mapping[str, Any]]:
-    """Return how many likes of a person count: as many as a setting of the comparison says."""
+    """Return a function that reads from a setting of the comparison how many likes of a person count."""
     return lambda settings, items: {"most_likes": min(getattr(settings, name), items)}
 
 

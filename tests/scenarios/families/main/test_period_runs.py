@@ -232,7 +232,7 @@ def test_one_plan_behind_a_shuffler_counts_all_periods() -> None:
     assert split.agreement.composed
     assert split.agreement.answers == 3
     assert account_of(resolve(months(trust="shuffled", composition="added"))).agreement.composed is False
-    third, whole = present(split.local) / 3, present(alone.local)
+    third, whole = present(split.mechanism_epsilon) / 3, present(alone.mechanism_epsilon)
     assert whole / 3 < third < whole
     values = record(here(months(trust="shuffled", users=20_000)))
     assert values["epsilon"] == 1.0

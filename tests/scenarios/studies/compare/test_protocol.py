@@ -203,7 +203,7 @@ def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
     likes: Any = matrix_of((np.random.default_rng(0).random((25, 12)) < 0.4).astype(np.float32))
     weights = item_models.of_gram((likes.T @ likes).toarray().astype(np.float64), 3.0)
     padded: Any = sparse.hstack([likes, sparse.csr_array((25, 30))]).tocsr()
-    found = item_models.ease(padded, 3.0)(padded)[:, :12]
+    found = item_models.ease_of_likes(padded, 3.0)(padded)[:, :12]
     np.testing.assert_allclose(found, likes @ weights, atol=1e-4)
     gram = (likes.T @ likes).toarray().astype(np.float64)
     others = np.arange(12) != 5
@@ -228,7 +228,9 @@ def test_ridges_that_share_counts_give_the_weights_of_each_alone(likes: tuple[in
     own = matrix_of((np.random.default_rng(0).random(likes) < 0.3).astype(np.float32))
     counts = item_models.ease_counts(own)
     for ridge in (3.0, 20.0):  # counts are not overwritten
-        np.testing.assert_array_equal(item_models.ease(own, ridge, counts)(own), item_models.ease(own, ridge)(own))
+        np.testing.assert_array_equal(
+            item_models.ease_of_likes(own, ridge, counts)(own), item_models.ease_of_likes(own, ridge)(own)
+        )
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
@@ -284,9 +286,9 @@ def test_intervals_are_over_seeds_and_people() -> None:
 
 def test_very_many_items_have_the_weights_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     likes: Any = matrix_of((np.random.default_rng(0).random((400, 150)) < 0.3).astype(np.float32))
-    scores = item_models.ease(likes, 3.0)(likes)
+    scores = item_models.ease_of_likes(likes, 3.0)(likes)
     monkeypatch.setattr(item_models, "DENSE", 149)
-    in_place = item_models.ease(likes, 3.0)(likes)
+    in_place = item_models.ease_of_likes(likes, 3.0)(likes)
     assert in_place.dtype == np.float32
     np.testing.assert_allclose(in_place, scores, atol=1e-4)
     with pytest.raises(InputError, match="raise --ridge"):

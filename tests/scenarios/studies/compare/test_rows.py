@@ -19,7 +19,7 @@ from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.decoding.pair_model import ease
+from coordinator.protocol.decoding.pair_model import ease_weights
 from coordinator.protocol.mechanisms.anchor import AnchorSensing, PairSigns
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.pools import centres_of
@@ -271,7 +271,7 @@ def test_noise_in_pairs_is_shrunk_by_its_known_size(independent: FileWorld) -> N
 def test_without_noise_pairs_are_those_of_the_estimator(planted: FileWorld) -> None:
     likes = np.asarray(planted.matrix.todense(), np.float64)
     shares = likes.T @ likes / planted.people
-    np.testing.assert_allclose(weights(planted, curated(planted.people, co_liked=30)), ease(shares), atol=1e-6)
+    np.testing.assert_allclose(weights(planted, curated(planted.people, co_liked=30)), ease_weights(shares), atol=1e-6)
 
 
 @pytest.mark.parametrize(("changes", "likes"), [({}, 20), ({"likes": 10}, 5), ({"top": 20, "co_liked": 7}, 7)], ids=str)
