@@ -6,7 +6,8 @@ shares, so that they add up to the promise by basic composition, whatever is ask
 
 Shares say too much where answers behind a shuffler are composed as one plan. Then the plan is the clause: so many
 answers under one local epsilon, of one pair of levels, each among so many honest devices. A query is covered if it has
-these levels, no larger epsilon and no fewer devices; and every party certifies the plan by itself.
+these levels, no larger epsilon and no fewer devices; and every party certifies the plan by itself. Of sums over periods
+the clause is each round's noise, of which changes / sigma^2 adds up.
 """
 
 import math
@@ -27,15 +28,32 @@ from coordinator.protocol.coins import digest_of
 from coordinator.protocol.composition import ShuffledRounds, keeps_histories, keeps_plan
 from coordinator.protocol.errors import AgreementError, InputError
 from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.totals import HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
+from coordinator.protocol.mechanisms.totals import (
+    CHANGES,
+    DEVIATION,
+    HONEST,
+    LEAST_ANSWERS,
+    MOST_HONEST,
+    SharedVector,
+)
 from coordinator.protocol.messages import Query
+from coordinator.protocol.noise import LARGEST_DEVIATION
 from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.shares import SIDES
+from coordinator.protocol.summed_plan import SumRound, keeps_sums
 from coordinator.protocol.trust import OPENER, OpeningBook, Openings, opener_of, require_agreement
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 
 MOST_ANSWERS = 1 << 20  # Answers of a device at most
 _EXACT, _REALS = ("budget", "epsilon"), ("delta", "counted", "honest")
+
+
+class PlannedNoise(NamedTuple):
+    """Under which noise two servers open the sums of a round."""
+
+    deviation: float  # Of a dose of Gaussian or Skellam noise; 0 of Laplace noise, whose epsilons add up
+    changes: int  # Coordinates of the sums that one person changes by one
+    least_answers: int = 0  # Fewest that are opened
 
 
 class PlannedRound(NamedTuple):
@@ -49,6 +67,8 @@ class PlannedRound(NamedTuple):
     # of its randomizer
     honest: int = 0
     levels: tuple[float, float] | None = None
+    # Of two servers' plan: its noise, of which so many honest devices make a dose; 0 where servers add it
+    noise: PlannedNoise | None = None
 
     @property
     def certified(self) -> ShuffledRounds:
@@ -56,6 +76,12 @@ class PlannedRound(NamedTuple):
         assert self.levels is not None  # looked at by the caller, as the epsilon is
         assert self.epsilon is not None
         return ShuffledRounds(TwoLevels(*self.levels), self.epsilon, self.honest)
+
+    @property
+    def sum_round(self) -> SumRound:
+        """The round as the certificate of two servers' plan has it."""
+        assert self.noise is not None  # looked at by the caller
+        return SumRound(self.noise.deviation, self.noise.changes, self.epsilon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +199,7 @@ class Agreement(Checked):
             checked.require_whole("last device and one", part.stop, part.first, self.users)
             if self.planned_levels != (part.levels is not None) or (part.levels and part.epsilon is None):
                 raise InputError("rounds of a plan have levels behind a shuffler, all or none; give each, and epsilons")
+            self._check_noise(part)
             if part.levels is not None:
                 checked.require_whole("honest answers of a round", part.honest, 1, MOST_DEVICES)
                 _require_levels(part.levels)
@@ -191,6 +218,19 @@ class Agreement(Checked):
                 f"{as_float(self.budget):g}, plan fewer or smaller shares"
             )
 
+    def _check_noise(self, part: PlannedRound) -> None:
+        """Refuse noise that is none, or where no two servers add anything up."""
+        if self.planned_sums != (part.noise is not None) or (part.noise and self.trust != TWO_SERVERS):
+            raise InputError("rounds of a plan have noise at two servers, all or none; give each")
+        if part.noise is None:
+            return
+        if (part.honest > 0) != (self.rounds[0].honest > 0):
+            raise InputError("devices add the noise of some rounds, servers that of others; let either do so")
+        checked.require_whole("honest devices of a dose", part.honest, 0, MOST_HONEST)
+        checked.require_real("deviation of noise", part.noise.deviation, 0.0, LARGEST_DEVIATION)
+        checked.require_whole("coordinates that change", part.noise.changes, 1, checked.MOST_ITEMS)
+        checked.require_whole("fewest answers", part.noise.least_answers, 0, MOST_HONEST)
+
     @property
     def digest(self) -> bytes:
         """Sixteen bytes that say which agreement it is: queries carry them, and books note them."""
@@ -208,6 +248,11 @@ class Agreement(Checked):
                     *part[:3],
                     None if part.epsilon is None else str(part.epsilon),
                     *([] if part.levels is None else [part.honest, *(level.hex() for level in part.levels)]),
+                    *(
+                        []
+                        if part.noise is None
+                        else [part.honest, {**part.noise._asdict(), "deviation": part.noise.deviation.hex()}]
+                    ),
                 ]
                 for part in rounds
             ]
@@ -283,12 +328,19 @@ class Agreement(Checked):
         """Whether a shuffler's plan says of each round by itself under which levels, epsilon and devices it asks."""
         return self.composed and bool(self.rounds) and self.rounds[0].levels is not None
 
+    @property
+    def planned_sums(self) -> bool:
+        """Whether two servers' plan says of each round by itself under which noise its sums are opened."""
+        return bool(self.rounds) and self.rounds[0].noise is not None
+
     def _in_plan(self, query: Query, devices: int) -> bool:
         """Return whether a query has a plan's levels, no larger epsilon and no fewer devices, and the plan holds."""
         assert self.epsilon is not None  # looked at by `check`
         if self.planned_levels:
             return self._round_of(query, devices) is not None and keeps_histories(
-                _histories(self.rounds), self.epsilon, self.delta
+                frozenset(tuple(part.certified for part in parts) for parts in histories(self.rounds)),
+                self.epsilon,
+                self.delta,
             )
         plan = self._plan
         if query.epsilon is None or query.epsilon > plan.local_epsilon or devices < plan.devices:
@@ -395,6 +447,9 @@ class Agreement(Checked):
         mechanism = mechanism_of(query.design)
         if not isinstance(mechanism, SharedVector):
             raise InputError(f"{query} is not answered in shares; two servers add up designs that are sums")
+        if self.planned_sums:
+            self._require_planned_noise(query, mechanism)
+            return
         for noun, value, agreed in self._noise(query, mechanism):
             if value != agreed:
                 raise AgreementError(f"{query} has {noun} {value}; agreed was {agreed}, ask under that")
@@ -407,6 +462,23 @@ class Agreement(Checked):
             raise AgreementError(
                 f"{query} asks for delta {delta:g}; agreed was {self.share[1]:g} for each of {self.answers} answers, "
                 "lower it"
+            )
+
+    def _require_planned_noise(self, query: Query, mechanism: SharedVector) -> None:
+        """Refuse a query that has not the noise of a round of the plan, or whose plan does not keep what was agreed."""
+        values, parts = query.parameters, [part for part in self.rounds if part.period == query.period]
+        noise = PlannedNoise(values[DEVIATION], int(values[CHANGES]), int(values[LEAST_ANSWERS]))
+        honest, holds = int(values[HONEST]), True
+        if self.epsilon is not None:
+            opened = frozenset(tuple(part.sum_round for part in parts) for parts in histories(self.rounds))
+            holds = keeps_sums(opened, self.epsilon, self.delta, devices=self.rounds[0].honest > 0)
+        inside = (query.epsilon, honest, noise) in {(part.epsilon, part.honest, part.noise) for part in parts}
+        agreed = mechanism.relation_of(query) == self.neighbours and mechanism.delta(query) <= self.delta
+        if not (inside and agreed and holds):
+            raise AgreementError(
+                f"{query} with noise of deviation {noise.deviation:g} is none of the {len(self.rounds)} rounds that "
+                f"were agreed as one plan, each of its own period and noise for {self.neighbours}, which together keep "
+                f"epsilon {as_float(self.epsilon):g} and delta {self.delta:g}; ask as the plan does"
             )
 
     def _noise(self, query: Query, mechanism: SharedVector) -> Iterator[tuple[str, object, object]]:
@@ -432,20 +504,21 @@ def _same_levels(bound: object, levels: tuple[float, float]) -> bool:
 
 
 def _planned_round(
-    period: int, first: int, stop: int, epsilon: str | None, honest: int = 0, *levels: str
+    period: int, first: int, stop: int, epsilon: str | None, honest: int = 0, *more: Any
 ) -> PlannedRound:
     """Return a round as an agreement's `content` has it."""
-    exact, pair = None if epsilon is None else PrivacyParameter(epsilon), tuple(map(float.fromhex, levels))
-    return PlannedRound(period, first, stop, exact, honest, pair or None)  # type: ignore[arg-type] # looked at later
+    part = PlannedRound(period, first, stop, None if epsilon is None else PrivacyParameter(epsilon), honest)
+    if more and type(more[0]) is dict:
+        return part._replace(noise=PlannedNoise(**more[0] | {"deviation": float.fromhex(more[0]["deviation"])}))
+    return part._replace(levels=tuple(map(float.fromhex, more)) or None)  # type: ignore[arg-type] # looked at later
 
 
 @lru_cache(maxsize=64)
-def _histories(rounds: tuple[PlannedRound, ...]) -> frozenset[tuple[ShuffledRounds, ...]]:
+def histories(rounds: tuple[PlannedRound, ...]) -> frozenset[tuple[PlannedRound, ...]]:
     """Return the rounds in which one device answers, for every kind of device there is."""
     cuts = sorted({end for part in rounds for end in (part.first, part.stop)})
     return frozenset(
-        tuple(part.certified for part in rounds if part.first <= first and stop <= part.stop)
-        for first, stop in pairwise(cuts)
+        tuple(part for part in rounds if part.first <= first and stop <= part.stop) for first, stop in pairwise(cuts)
     ) - {()}
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,8 +37,9 @@ from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.noise import gaussian_delta, lattice_delta
+from coordinator.protocol.noise import lattice_delta, sums_delta
 
+T = TypeVar("T")  # A round of a history
 PERSON_HISTORY, PERSON_PERIOD = "person-history", "person-period"
 """Units: all ratings of one person are replaced by any others, or those of one period."""
 MOST_ROUNDS = 1 << 20  # Rounds of a plan: a second's worth of arithmetic, and more than any ledger counts
@@ -91,20 +93,24 @@ def equal_share(epsilon: Fraction | float, rounds: int, delta: float) -> float:
     return gaussian_epsilon(gaussian_distance(epsilon, delta) / math.sqrt(rounds), delta)
 
 
-def summed_epsilon(deviation: float, *, changes: int, rounds: int, delta: float) -> float:
-    """Return the smallest epsilon [nats] of rounds of sums under discrete Gaussian noise, exactly.
+def summed_epsilon(sums: Mapping[float, int], *, delta: float, devices: bool = False) -> float:
+    """Return the smallest epsilon [nats] of rounds of sums under discrete noise, of each deviation how many change.
 
-    Rounds of s changing coordinates under one deviation are one release of s times as many
-    (`coordinator.protocol.noise.gaussian_delta`).
+    See `coordinator.protocol.noise.sums_delta`; rounds of s changing coordinates under one deviation are one release of
+    s times as many.
     """
-    _require_rounds(rounds)
     require_chance(delta)
-    distance = math.sqrt(rounds * changes) / deviation
+    distance = sums_distance(sums)
     return _smallest(
-        lambda epsilon: gaussian_delta(deviation, changes=rounds * changes, epsilon=epsilon) if epsilon > 0 else 1.0,
+        lambda epsilon: sums_delta(sums, epsilon=epsilon, devices=devices) if epsilon > 0 else 1.0,
         delta,
         distance**2 / 2 + 40 * distance + 1,
     )
+
+
+def sums_distance(sums: Mapping[float, int]) -> float:
+    """Return the distance mu of normal laws that rounds of sums come to, by the squares of their own."""
+    return math.sqrt(sum(changes / deviation**2 for deviation, changes in sums.items()))
 
 
 def pure_delta(local_epsilon: float, rounds: int, epsilon: float) -> float:
@@ -245,15 +251,17 @@ def history_delta(parts: Sequence[ShuffledRounds], epsilon: Fraction, delta: flo
 @lru_cache(maxsize=1 << 8)
 def keeps_histories(histories: frozenset[tuple[ShuffledRounds, ...]], epsilon: Fraction, delta: float) -> bool:
     """Return whether each person keeps (epsilon, delta), of all the rounds in which it answers."""
-    counted = {parts: Counter(parts) for parts in histories}
-    longest = [
-        rounds for rounds in counted.values() if not any(rounds < other for other in counted.values())
-    ]  # which hold the others
     return all(
         history_delta([replace(part, rounds=rounds[part]) for part in sorted(rounds, key=_in_order)], epsilon, delta)
         <= delta
-        for rounds in longest
+        for rounds in map(Counter, longest(histories))
     )
+
+
+def longest(histories: Iterable[tuple[T, ...]]) -> list[tuple[T, ...]]:
+    """Return the histories that hold no other one, with which the others are certified, too."""
+    counts = {history: Counter(history) for history in histories}
+    return [history for history, rounds in counts.items() if not any(rounds < other for other in counts.values())]
 
 
 def _in_order(part: ShuffledRounds) -> tuple[int, Fraction]:

@@ -7,7 +7,7 @@ alone, so that it is the same in whatever blocks it is drawn. Deltas are from ab
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -32,6 +32,7 @@ _COINS = 1 << 128
 _DIGITS, _NEVER = 60, Decimal(2) ** -132
 _SUMMED = 1e4  # Deviation of a sum of discrete Gaussians beyond which its losses are put on a grid
 _REACH = 14  # Standard deviations beyond which a law is cut off, which counts as revealed
+_STEPS = 1 << 12  # Steps of a public deviation between one and two
 _FINENESS = 24  # Places of a grid in one standard deviation of a loss
 _ROUNDED = 1e-12  # Share by which a delta is raised for each summand, for what its chances round
 _DUST = 1e-15  # And by which an epsilon is lowered and losses are raised: several units in the last place
@@ -214,17 +215,21 @@ def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float)
     _require_deviation(deviation)
     central = _central(epsilon)
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
-    radius = math.ceil(_REACH * deviation) + _REACH
-    places = np.arange(-radius, radius + 1)
-    weights = np.exp(-np.square(places / deviation) / 2)
-    # The tails of a normal law beyond 14 deviations hold less than 1e-43
-    summand = places, weights / weights.sum(), changes
+    places, chances = _gaussian_chances(deviation)
     square = deviation**2
     if deviation * math.sqrt(changes) > _SUMMED:  # Too many sums to look at one by one: a grid, as elsewhere
         grid = 1 / (deviation * _FINENESS)
-        coarse = _on_grid((2 * places + 1) / (2 * square), summand[1], grid, changes)
+        coarse = _on_grid((2 * places + 1) / (2 * square), chances, grid, changes)
         return lattice_delta([coarse], grid, 0.0, central) + changes * 1e-40
-    return lattice_delta([summand], 1 / square, changes / (2 * square), central) + changes * 1e-40
+    return lattice_delta([(places, chances, changes)], 1 / square, changes / (2 * square), central) + changes * 1e-40
+
+
+def _gaussian_chances(deviation: float) -> tuple[Ints, Floats]:
+    """Return the values of a discrete Gaussian and their chances; tails beyond 14 deviations hold less than 1e-43."""
+    radius = math.ceil(_REACH * deviation) + _REACH
+    places = np.arange(-radius, radius + 1)
+    weights = np.exp(-np.square(places / deviation) / 2)
+    return places, weights / weights.sum()
 
 
 def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
@@ -250,15 +255,51 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
     _require_deviation(deviation)
     central = _central(epsilon)
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
+    grid = 1 / (deviation * _FINENESS)
+    rounded = _ROUNDED + _DUST * deviation
+    losses = _on_grid(*_skellam_losses(deviation), grid, changes)
+    return lattice_delta([losses], grid, 0.0, central, rounded) + changes * 1e-40
+
+
+def _skellam_losses(deviation: float) -> tuple[Floats, Floats]:
+    """Return the losses of a coordinate that changes by one, and their chances."""
     falls = _bessel_falls(deviation**2, math.ceil(_REACH * deviation) + 60)
     # Losses of z = ..., -2, -1, 0, 1, ... and what P(z) is: P(-1) = P(1) is P(0) less one fall, whose loss is negative
     losses, depth = np.append(-falls[::-1], falls), np.append(0, np.cumsum(falls))
     law = np.exp(-np.append(depth[:0:-1], depth[:-1]))
     usable = law > 0  # others are less than e^-745
-    losses, chances = losses[usable], law[usable] / law.sum()
-    grid = 1 / (deviation * _FINENESS)
-    rounded = _ROUNDED + _DUST * deviation
-    return lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central, rounded) + changes * 1e-40
+    return losses[usable], law[usable] / law.sum()
+
+
+def sums_delta(sums: Mapping[float, int], *, epsilon: Fraction | float, devices: bool) -> float:
+    """Return delta of several rounds of sums, which may follow from one another: of each deviation, how many change.
+
+    Rounds under one deviation are one release of all coordinates that change in any of them. Those of several are put
+    on one grid, as in `skellam_delta`, whose law it is where ``devices`` add the noise.
+    """
+    law = skellam_delta if devices else gaussian_delta
+    if len(sums) == 1:
+        ((deviation, changes),) = sums.items()
+        return law(deviation, changes=changes, epsilon=epsilon)
+    central, grid = _central(epsilon), 1 / (max(sums) * _FINENESS)
+    summands = list[Summand]()
+    for deviation, changes in sorted(sums.items()):
+        _require_deviation(deviation)
+        require_whole("coordinates that change", changes, 1, MOST_ITEMS)
+        if devices:
+            losses, chances = _skellam_losses(deviation)
+        else:
+            places, chances = _gaussian_chances(deviation)
+            losses = (2 * places + 1) / (2 * deviation**2)
+        summands.append(_on_grid(losses, chances, grid, changes))
+    rounded = _ROUNDED + _DUST * max(sums)
+    return min(1.0, lattice_delta(summands, grid, 0.0, central, rounded) + sum(sums.values()) * 1e-40)
+
+
+def on_public_grid(deviation: float) -> float:
+    """Return the least deviation on a public grid that is not smaller, so that all processors have the same one."""
+    step = 2.0 ** math.floor(math.log2(deviation)) / _STEPS
+    return math.ceil(deviation / step) * step
 
 
 def _bessel_falls(argument: float, count: int) -> Floats:

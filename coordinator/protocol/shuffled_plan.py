@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from coordinator.protocol.composition import (
     gaussian_distance,
     gaussian_epsilon,
     history_delta,
+    longest,
     require_finite,
 )
 
@@ -83,7 +84,7 @@ def shuffled_plan(
         the rule of thumb, lowered by a per cent at a time until the composition of each history was certified.
     """
     exact = require_finite("epsilon", epsilon)
-    distance, longest = gaussian_distance(exact, delta), _longest(histories)
+    distance, needed = gaussian_distance(exact, delta), longest(histories)
     rounds = {shared_round for history in histories for shared_round in history}
 
     @cache
@@ -92,7 +93,7 @@ def shuffled_plan(
         return {shared_round: _design(shared_round, square, exact, items, padded, delta) for shared_round in rounds}
 
     def reached(step: int) -> float:
-        return max(_delta_of(history, designs(step), items, padded, exact, delta) for history in longest)
+        return max(_delta_of(history, designs(step), items, padded, exact, delta) for history in needed)
 
     def nearer(step: int, largest: float) -> int:
         """Return the step that a normal law would hold at, which has such a delta now."""
@@ -123,16 +124,6 @@ def _least_step(reached: Callable[[int], float], nearer: Callable[[int, float], 
         stride *= 2
     assert holding is not None  # as the loop has it
     return holding
-
-
-def _longest(histories: Iterable[History]) -> list[History]:
-    """Return the histories that hold no other one, with which the others are certified, too."""
-    counts = {history: Counter(history) for history in histories}
-    return [
-        history
-        for history, rounds in counts.items()
-        if not any(rounds < other for name, other in counts.items() if name != history)
-    ]
 
 
 @lru_cache(maxsize=1 << 13)

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator.protocol.agreement import Agreement, PlannedRound
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.agreement import Agreement, PlannedNoise, PlannedRound, histories
+from coordinator.protocol.budget import Epsilon, add, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import SEED_BYTES
-from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind
+from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind, World
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
 from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
+from coordinator.protocol.summed_plan import (
+    RoundNoise,
+    changes_by_deviation,
+    history_epsilon,
+    sum_of_epsilons,
+    summed_plan,
+)
 from coordinator.protocol.trust_models import CURATOR, TRUST, TWO_SERVERS, TrustModel
 
 if TYPE_CHECKING:
@@ -86,8 +93,25 @@ class Account:
         """Return what was kept of the guarantee, by what was asked and how many answered."""
         return self.guarantee
 
+    def spent(self, asks: Sequence[Ask]) -> Epsilon:
+        """Return what a device spends that answers these rounds [nats]: epsilons of its own answers add up."""
+        total: Epsilon = Fraction(0)
+        for ask in asks:
+            total = add(total, ask.query.epsilon)
+        return total
+
+    def most_spent(self, asks: Sequence[Ask]) -> Epsilon:
+        """Return what some device spends at most that answers the rounds in which it is asked [nats]."""
+        if self.budget is None:
+            return None
+        return most_spent(asks, [ask.query.epsilon or Fraction(0) for ask in asks], self.answers)
+
     def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:  # noqa: ARG002 (as above)
         """Return what results say beside the guarantee, of people who stand behind so many devices each at most."""
+        return {}
+
+    def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:  # noqa: ARG002 (as above)
+        """Return what results say of the rounds of one period of time, beside who answered."""
         return {}
 
 
@@ -119,6 +143,61 @@ class ServersAccount(Account):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlannedSums(ServersAccount):
+    """The account of a schedule at two servers: rounds, each under its own share, are certified as one plan."""
+
+    def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:  # noqa: ARG002 (the plan was made of it)
+        """Return the plan's rounds."""
+        return self.agreement.rounds
+
+    def resumed(self, agreement: Agreement) -> Account:
+        """Return the account of an interrupted run, whose noise is as it was agreed."""
+        return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget)
+
+    def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:  # noqa: ARG002 (no party opens others)
+        """Return the guarantee, which holds for the whole plan."""
+        return self.guarantee
+
+    def spent(self, asks: Sequence[Ask]) -> Epsilon:
+        """Return the epsilon of these rounds together, by what their noise composes to."""
+        return self._composed([self.agreement.rounds[ask.query.round] for ask in asks])
+
+    def most_spent(self, asks: Sequence[Ask]) -> Epsilon:
+        """Return the largest epsilon of one device's rounds together."""
+        every = histories(tuple(self.agreement.rounds[ask.query.round] for ask in asks))
+        spent = [self._composed(rounds) for rounds in every]
+        return None if None in spent else max(filter(None, spent), default=Fraction(0))
+
+    def _composed(self, rounds: Sequence[PlannedRound]) -> Epsilon:
+        epsilon, delta = self.guarantee.epsilon, self.agreement.delta
+        if epsilon is None:
+            return None
+        if not delta or not rounds:
+            return sum_of_epsilons(part.sum_round for part in rounds)
+        changes = changes_by_deviation(part.sum_round for part in rounds)
+        return history_epsilon(frozenset(changes.items()), epsilon, delta, devices=rounds[0].honest > 0)
+
+    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:
+        """Return the noise of the first sums that were opened, and what is left if the servers lie."""
+        query, answered = next(published_sums(asks, counts))
+        columns = sums_of([query], answered)
+        return columns | {
+            "bytes_per_device": self.answers * columns["bytes_per_device"],
+            "person_delta": group_delta(copies, as_float(self.guarantee.epsilon), self.guarantee.delta or 0.0),
+        }
+
+    def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:
+        """Return the noise of the period's first sums that were opened; None where all were withheld."""
+        deviations = (sums_of([query], answered)["noise_deviation"] for query, answered in published_sums(asks, counts))
+        return {"noise_deviation": next(deviations, None)}
+
+
+def published_sums(asks: Sequence[Ask], counts: Sequence[Counts]) -> Iterator[tuple[Query, int]]:
+    """Yield the queries whose sums were opened, and of how many answers."""
+    return ((ask.query, count.answered) for ask, count in zip(asks, counts, strict=True) if count.answered)
+
+
 def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
     """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
     mechanism, honest = mechanism_of(queries[0].design), int(queries[0].parameters[HONEST])
@@ -148,7 +227,7 @@ def plain_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking |
     )
 
 
-def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:  # noqa: ARG001 (as others)
+def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:
     """Return the account of a filled-in scenario whose devices send shares to two servers."""
     vector = scenario.settings
     assert isinstance(vector, SharedVector)  # of no other design
@@ -156,22 +235,55 @@ def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking
     guarantee = guarantee_of(scenario, mechanism, delta=scenario.failure_chance)
     if scenario.failure_chance > 0 and guarantee.neighbours is not None:
         guarantee = guarantee._replace(text=f"(epsilon, delta)-{guarantee.text.removeprefix('epsilon-')}")
-    return ServersAccount(
+    agreement = Agreement(
+        trust=TWO_SERVERS,
+        users=scenario.users or MOST_DEVICES,
+        budget=scenario.epsilon,
+        answers=2 if scenario.policy == TWO_ROUNDS else scenario.answers_per_device,
+        epsilon=scenario.epsilon,
+        delta=scenario.failure_chance,
+        neighbours=vector.neighbours,
+        noise_of=honest,
+        least_answers=least_answers,
+    )
+    account = ServersAccount(
         trust=TRUST[TWO_SERVERS],
         guarantee=guarantee,
         answers=scenario.answers_per_device,
         mechanism_epsilon=scenario.epsilon,
-        agreement=Agreement(
-            trust=TWO_SERVERS,
-            users=scenario.users or MOST_DEVICES,
-            budget=scenario.epsilon,
-            answers=2 if scenario.policy == TWO_ROUNDS else scenario.answers_per_device,
-            epsilon=scenario.epsilon,
-            delta=scenario.failure_chance,
-            neighbours=vector.neighbours,
-            noise_of=honest,
-            least_answers=least_answers,
-        ),
+        agreement=agreement,
+    )
+    return account if asking is None else _planned_sums(account, vector, scenario.world, asking)
+
+
+def _planned_sums(account: ServersAccount, vector: SharedVector, world: World, asking: Asking) -> PlannedSums:
+    """Return the account of a schedule's sums: rounds have shares of changes / sigma^2, or of epsilon by Laplace."""
+    agreement, changes = account.agreement, vector.changes(vector.likes_counted(world))
+    noise: Mapping[Fraction, RoundNoise] = {}
+    if agreement.epsilon is not None:
+        noise = summed_plan(
+            frozenset(tuple(part.share for part in history) for history in asking.histories()),
+            changes=changes,
+            epsilon=agreement.epsilon,
+            delta=agreement.delta,
+            devices=agreement.noise_of > 0,
+        )
+    rounds = list[PlannedRound]()
+    for part in asking.rounds:
+        epsilon, deviation = noise.get(part.share, (None, 0.0))
+        honest, least_answers = vector.honest_devices(replace(world, users=part.devices))
+        planned = PlannedNoise(deviation, changes, least_answers)
+        rounds.append(PlannedRound(*part[:3], epsilon, honest, noise=planned))
+    budget: Epsilon = None
+    if agreement.epsilon is not None:
+        budget = max(sum_of_epsilons(part.sum_round for part in history) for history in histories(tuple(rounds)))
+    agreement = replace(agreement, budget=budget, rounds=tuple(rounds), noise_of=0, least_answers=0)
+    return PlannedSums(
+        trust=account.trust,
+        guarantee=account.guarantee,
+        answers=asking.answers,
+        mechanism_epsilon=budget,
+        agreement=agreement,
     )
 
 

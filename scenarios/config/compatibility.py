@@ -26,6 +26,7 @@ from coordinator.protocol.mechanism import (
 )
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
+from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.custom_kinds import CustomSettings, custom_of
@@ -99,7 +100,7 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     offers |= {"policy of one's own"} if len(policies) > 1 else set()
     offers |= {SUMS} if shared else {REPORTS} if local else set()
     offers |= {POPULARITY} if mechanism.ranks else set()
-    offers |= {SHARES} if isinstance(scenario.settings, Frequencies) and mechanism.ranks else set()
+    offers |= {SHARES} if isinstance(scenario.settings, Frequencies | Totals) and mechanism.ranks else set()
     # of a short custom class it is looked at once it can be admitted
     custom = isinstance(scenario.settings, CustomSettings)
     by_public = mechanism.by_address if custom else mechanism_of(mechanism.query_name(scenario.settings)).by_address
@@ -260,7 +261,7 @@ def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     needs = {
         ONCE: f"policy is {scenario.policy}, but over periods of time the schedule says who answers; leave it out",
         SHARES: f"time counts, but answers to {mechanism.name} estimate no shares, which could age; "
-        "choose set or a frequency oracle",
+        "choose set, a frequency oracle or totals",
         POINTS: f"decoder is {scenario.decoder!r}, but labels of estimates that age are read by k-means; leave it out",
     }
 

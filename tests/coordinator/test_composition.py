@@ -44,8 +44,8 @@ def test_gaussian_sums_add_up_by_squares() -> None:
     assert gaussian_epsilon(mu / math.sqrt(12), DELTA) == pytest.approx(0.264, abs=1e-3)
     # Noise of whole numbers, exactly: it keeps what normal laws keep at such deviations
     deviation = gaussian_deviation(changes=40, epsilon=1, delta=DELTA)
-    assert summed_epsilon(deviation, changes=40, rounds=1, delta=DELTA) == pytest.approx(1, abs=1e-4)
-    assert summed_epsilon(deviation, changes=40, rounds=12, delta=DELTA) == pytest.approx(3.904, abs=2e-3)
+    assert summed_epsilon({deviation: 40}, delta=DELTA) == pytest.approx(1, abs=1e-4)
+    assert summed_epsilon({deviation: 12 * 40}, delta=DELTA) == pytest.approx(3.904, abs=2e-3)
 
 
 def test_local_answers_compose_as_randomized_response() -> None:

@@ -17,6 +17,7 @@ from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, as_float
 from coordinator.protocol.channels import ExactChannel, Likelihood
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.pair_model import from_sums, gram_matrix
 from coordinator.protocol.decoding.threads import one_thread
@@ -62,7 +63,6 @@ the standard deviation of a dose of Gaussian or Skellam noise, 0 where noise is 
 make a dose, 0 where servers add it; and the fewest answers that are opened."""
 SERVERS = 2  # Doses in a sum, where each server adds its own because it knows what it added
 MOST_HONEST = 1 << 40
-GRID = 1 << 12  # Steps of a deviation between one and two, so that all processors have the same one
 _OF_ONE = "one device's ratings replaced by any others"
 _BOTH = "if both of two servers collude, nothing is left"
 PROMISES = {
@@ -98,8 +98,7 @@ def noise_scale(epsilon: Epsilon, delta: float, changes: int, *, devices: bool) 
     least = (noise_laws.skellam_deviation if devices else noise_laws.gaussian_deviation)(
         changes=changes, epsilon=epsilon, delta=delta
     )
-    step = 2.0 ** math.floor(math.log2(least)) / GRID
-    return math.ceil(least / step) * step
+    return noise_laws.on_public_grid(least)
 
 
 @lru_cache(maxsize=256)
@@ -416,6 +415,20 @@ class Totals(SharedVector):
     def draw_sums(self, query: Query, people: People, users: int, coins: np.random.Generator) -> Floats:
         """Draw totals of likes."""
         return people.totals(int(query.parameters[PADDED]), users, coins)
+
+    def estimate(
+        self, query: Query, statistic: CountStatistic, world: World, expected: Floats | None = None
+    ) -> Estimates:
+        """Return a round's estimates of the share of devices that like each item."""
+        answered, nothing = statistic.answered, np.zeros(query.items)
+        if not answered:
+            return Estimates(weighted=nothing, information=nothing)
+        share = statistic.sums / answered
+        # As in `estimates.read_items`: by an item's own total, rounds in which it was rare would weigh more
+        typical = float(np.clip(share.mean(), 1 / answered, 1))
+        people = max(typical * (1 - typical), 1 / answered) / answered
+        information = np.full(query.items, 1 / (people + (self.deviation(query, answered) / answered) ** 2))
+        return Estimates(weighted=information * share, information=information)
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by noisy totals of likes, which rank them; the error is that of the noise."""

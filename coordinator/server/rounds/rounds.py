@@ -103,7 +103,8 @@ class QueryRounds:
             posterior=posterior,
             failure=self._failure,
             transcripts=tuple(
-                chain([*map(bytes.fromhex, transcript)]) for transcript in zip(*self._transcripts, strict=True)
+                chain([*map(bytes.fromhex, transcript)])
+                for transcript in zip(*filter(None, self._transcripts), strict=True)  # none of a withheld round
             ),
         )
 

@@ -18,6 +18,7 @@ from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
 from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.mechanism import InWorld
+from coordinator.protocol.mechanisms.totals import DEVIATION, HONEST, LEAST_ANSWERS
 from coordinator.protocol.messages import Model
 from coordinator.protocol.schedule import Horizon, Schedule, panels_of, staying
 from coordinator.protocol.statistics.statistic import Statistic
@@ -162,6 +163,9 @@ class Scheduled:
         header["epsilon"] = part.epsilon
         query = self.designs[state.round_number].query(**header)
         query = replace(query, period=part.period, own_questions=self.setting.own_questions)
+        if part.noise is not None:
+            of_plan = {DEVIATION: part.noise.deviation, HONEST: part.honest, LEAST_ANSWERS: part.noise.least_answers}
+            query = replace(query, parameters={**query.parameters, **{name: float(of_plan[name]) for name in of_plan}})
         return Ask(query=query, first=part.first, stop=part.stop)
 
 

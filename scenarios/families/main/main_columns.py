@@ -399,7 +399,7 @@ def _guarantee(run: MainResult) -> dict[str, Any]:
         "epsilon_per_question": as_json(first.epsilon_per_question) if split else None,
         "person_epsilon": as_json(run.population.person_epsilon()),
         **resolved.account.columns(asks, counts, copies or 1),
-        **spent_of(run.spent),
+        **spent_of(run, asks),
     }
 
 

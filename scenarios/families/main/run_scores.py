@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Spent
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_json
@@ -18,9 +18,11 @@ from coordinator.protocol.composition import PERSON_HISTORY
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.mechanism import TWO_ROUNDS, UNTIL_LEARNED
+from coordinator.protocol.schedule import staying
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.trust_models import TWO_SERVERS
-from scenarios.config.accounts import most_spent
+from coordinator.server.rounds.scheduled import Asking
+from coordinator.server.rounds.state import Ask
 from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario
@@ -155,21 +157,20 @@ def periods_of(run: MainResult) -> dict[str, Any]:
     scenario, state = run.scenario, run.outcome.state
     if run.resolved.asking is None:
         return {}
-    rows, spent = list[dict[str, Any]](), Fraction(0)
-    asks = state.asked
+    rows, asks, account = list[dict[str, Any]](), state.asked, run.resolved.account
     periods = sorted({ask.query.period for ask in asks})
     for period, estimates in zip(periods, state.by_period, strict=True):
         rounds = [index for index, ask in enumerate(asks) if ask.query.period == period]
         until = [ask for ask in asks if ask.query.period <= period]
         short = sum(asks[index].stop - asks[index].first for index in rounds if not state.counts[index].answered)
-        spent = most_spent(until, [ask.query.epsilon or Fraction(0) for ask in until], run.resolved.asking.answers)
         rows.append(
             {
                 "period": period,
                 "asked": sum(state.counts[index].asked for index in rounds),
                 "answered": sum(state.counts[index].answered for index in rounds),
                 **({"withheld": short} if short else {}),
-                "spent": as_json(spent if run.resolved.account.budget is not None else None),
+                "spent": as_json(account.most_spent(until)),
+                **account.period_columns([asks[index] for index in rounds], [state.counts[index] for index in rounds]),
                 **_right(run, period, estimates),
             }
         )
@@ -195,15 +196,31 @@ def _right(run: MainResult, period: int, estimates: Estimates) -> dict[str, Any]
     return {"top_50": top_share(value, popularity), "rank_correlation": rank_correlation(value, popularity)}
 
 
-def spent_of(stretches: Sequence[Spent]) -> dict[str, Any]:
-    """Return what devices have spent, by their own ledgers [nats]: the most, and the mean."""
+def spent_of(run: MainResult, asks: Sequence[Ask]) -> dict[str, Any]:
+    """Return what devices have spent [nats]: the most, and the mean; by their ledgers, which also charge who left."""
+    asking, account = run.resolved.asking, run.resolved.account
     total: Epsilon = Fraction(0)
-    for first, stop, spent in stretches:
-        total = add(total, None if spent is None else (stop - first) * spent)
-    devices = sum(stop - first for first, stop, _ in stretches)
-    most = None if total is None else max((spent or Fraction(0) for _, _, spent in stretches), default=Fraction(0))
+    if asking is not None and (run.scenario.churn or account.trust.name == TWO_SERVERS):
+        for devices, history in _answering_together(run, asking, asks):
+            total = add(total, None if (spent := account.spent(history)) is None else devices * spent)
+        most, devices = account.most_spent(asks), run.resolved.world.users
+    else:
+        for first, stop, spent in run.spent:
+            total = add(total, None if spent is None else (stop - first) * spent)
+        devices = sum(stop - first for first, stop, _ in run.spent)
+        most = None if total is None else max((spent or Fraction(0) for _, _, spent in run.spent), default=Fraction(0))
     mean = total / devices if total is not None and devices else total
     return {"spent_max": as_json(most), "spent_mean": as_json(mean)}
+
+
+def _answering_together(run: MainResult, asking: Asking, asks: Sequence[Ask]) -> Iterator[tuple[int, tuple[Ask, ...]]]:
+    """Yield how many devices answered the same rounds: of those who came together those who left together."""
+    churn, periods = run.scenario.churn, run.scenario.periods or 1
+    for group in asking.groups:
+        of_group = [ask for ask in asks if ask.first <= group.first and group.stop <= ask.stop]
+        stays = [staying(group.stop - group.first, churn, age) for age in range(periods - group.arrival + 1)]
+        for period, (before, after) in enumerate(pairwise([*stays, 0]), group.arrival):
+            yield before - after, tuple(ask for ask in of_group if ask.query.period <= period)
 
 
 def unlearned(run: MainResult) -> int | None:

@@ -232,7 +232,7 @@ def _of_sums(
     rounds = periods if backwards else 1
     deviation = gaussian_deviation(changes=rounds * changes, epsilon=epsilon, delta=delta)
     period, horizon = (
-        as_float(epsilon) if rounds == count else summed_epsilon(deviation, changes=changes, rounds=count, delta=delta)
+        as_float(epsilon) if rounds == count else summed_epsilon({deviation: count * changes}, delta=delta)
         for count in (1, periods)
     )
     return period, horizon

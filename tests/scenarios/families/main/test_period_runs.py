@@ -83,6 +83,8 @@ def test_those_who_left_do_not_answer_and_as_many_come(trust: str) -> None:
     ]
     assert [counts.answered for counts in run.outcome.state.counts] == [2500, 2500, 2500]
     assert alike(here(scenario, workers=2, devices_per_actor=800), run)
+    values = record(run)
+    assert values["spent_mean"] == pytest.approx(values["spent_max"] * 2500 / 3000)
     if trust == "shuffled":
         assert {part.honest for part in resolved.agreement.rounds} == {2250}
     else:
@@ -197,14 +199,15 @@ def _estimates(run: MainResult, period: int) -> Estimates:
 
 
 @pytest.mark.statistical
-def test_each_period_estimates_its_own_shares_within_four_errors() -> None:
+@pytest.mark.parametrize("design", ["set", "totals"])
+def test_each_period_estimates_its_own_shares_within_four_errors(design: str) -> None:
     """20,000 devices, 40 items, 3 periods: two of 120 beyond 4 standard errors have a chance of 3e-5, by normal laws.
 
     The twin holds the last period's estimates against the shares of the first one.
     """
-    scenario = months(users=20_000, epsilon=6, ageing="inf", drift=0.3)
+    scenario = months(users=20_000, epsilon=6, ageing="inf", drift=0.3, design=design)
     run, population = here(scenario), populate(resolve(scenario).scenario)
-    scale, far = scenario.items / scenario.rated, list[int]()
+    scale, far = scenario.items / scenario.rated if design == "set" else 1.0, list[int]()
     for period in (1, 2, 3):
         truth = liked_share(replace(population, ratings=population.ratings.at(period))) * scale
         estimates = _estimates(run, period)

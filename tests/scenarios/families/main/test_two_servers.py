@@ -1,5 +1,6 @@
 """Runs with two servers: the same on every layout, promises that results state, and liars with proofs or none."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,15 @@ def digests(result: MainResult) -> tuple[str, ...]:
     return (result.outcome.releases_sha256, *result.outcome.transcripts)
 
 
-@pytest.mark.parametrize("design", [{}, PAIRS], ids=str)
-@pytest.mark.parametrize(
-    "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
+CHANGES: tuple[dict[str, Any], ...] = (
+    {},
+    {"noise": "devices", "dropout": 0.05},
+    {"delta": 0, "neighbours": "add-remove"},
 )
+TIMED = {"periods": 3, "schedule": "front", "drift": 0.1, "churn": 0.1, "noise": "devices", "dropout": 0.1}
+
+
+@pytest.mark.parametrize(("design", "changes"), [*product(({}, PAIRS), CHANGES), ({}, TIMED)], ids=str)
 def test_digests_are_the_same_on_every_layout_and_of_a_run_that_goes_on(
     design: dict[str, Any], changes: dict[str, Any]
 ) -> None:

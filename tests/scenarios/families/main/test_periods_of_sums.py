@@ -1,0 +1,138 @@
+"""Two servers over periods of time: noise that composes to one guarantee, and plans that nobody asks beyond."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import complains, here, present, small
+
+from actors.device import Cohort
+from actors.keeper import Keeper
+from coordinator.protocol.agreement import Agreement, PlannedRound
+from coordinator.protocol.coins import derive
+from coordinator.protocol.composition import gaussian_distance
+from coordinator.protocol.errors import AgreementError
+from coordinator.protocol.mechanisms.totals import DEVIATION
+from coordinator.protocol.messages import Query
+from coordinator.protocol.noise import sums_delta
+from coordinator.protocol.shares import SIDES
+from coordinator.protocol.summed_plan import changes_by_deviation
+from coordinator.protocol.trust import opener_of
+from scenarios.config.resolve import ResolvedRun, resolve
+from scenarios.data.populations import populate
+from scenarios.families.main.main_columns import record
+
+
+def months(**changes: Any) -> Any:
+    """A small scenario of three periods at two servers."""
+    sums = {"design": "totals", "users": 600, "periods": 3, "schedule": "split", "drift": 0.1, "seed": 3}
+    return small(**sums | changes)
+
+
+def delta_of(rounds: Sequence[PlannedRound], *, devices: bool = False) -> float:
+    """The delta at epsilon 1 of a person who answers all of these rounds."""
+    return sums_delta(changes_by_deviation(part.sum_round for part in rounds), epsilon=1, devices=devices)
+
+
+@pytest.mark.parametrize("noise", ["servers", "devices"])
+@pytest.mark.parametrize("schedule", ["split", "front"])
+def test_squares_of_the_rounds_distances_add_up_to_that_of_the_guarantee(schedule: str, noise: str) -> None:
+    """Of twelve months; the twin, whose noise is that of a plan of eleven, breaks the promise."""
+    by_periods = {
+        periods: resolve(months(periods=periods, schedule=schedule, noise=noise)).agreement for periods in (11, 12)
+    }
+    rounds = by_periods[12].rounds
+    changes = sum(part.sum_round.changes / part.sum_round.deviation**2 for part in rounds)
+    assert changes**0.5 == pytest.approx(gaussian_distance(1, 1e-6), rel=2e-3)
+    assert delta_of(rounds, devices=noise == "devices") <= 1e-6
+    assert delta_of([*by_periods[11].rounds, by_periods[11].rounds[-1]], devices=noise == "devices") > 1.2e-6
+    first, *later = (present(part.epsilon) for part in rounds)
+    assert (first > later[0]) == (schedule == "front")
+    assert len(set(later)) == 1
+    assert Agreement.of_content(by_periods[12].content()) == by_periods[12]
+
+
+def test_a_result_says_each_periods_noise_and_what_it_comes_to() -> None:
+    values = record(here(months(schedule="front")))
+    assert (values["epsilon"], values["delta"], values["spent_max"], values["refused"]) == (1.0, 1e-6, 1.0, 0)
+    first, second, third = values["by_period"]
+    assert first["noise_deviation"] < second["noise_deviation"] == third["noise_deviation"]
+    assert 0 < first["spent"] < second["spent"] < third["spent"] == 1.0
+    assert values["bytes_per_device"] == 3 * (4 * 40 + 16)
+    laplace = record(here(months(delta=0)))
+    assert [row["spent"] for row in laplace["by_period"]] == [float(Fraction(part, 3)) for part in (1, 2, 3)]
+    free = record(here(months(epsilon="inf", noise="devices")))
+    assert (free["by_period"][-1]["spent"], free["noise_deviation"], free["periods_withheld"]) == ("inf", 0.0, None)
+
+
+def test_a_period_whose_devices_noise_falls_short_is_withheld_and_its_share_is_spent() -> None:
+    run = here(months(noise="devices", dropout=0.1))
+    values, by_period = record(run), run.outcome.state.by_period
+    rows = [(row["answered"], row["noise_deviation"]) for row in values["by_period"] if "withheld" in row]
+    assert rows
+    assert set(rows) == {(0, None)}
+    assert 0 < len(rows) < 3
+    assert values["by_period"][-1]["spent"] == 1.0
+    assert by_period[-1].information.any()
+
+
+def queries_of(resolved: ResolvedRun, count: int) -> list[Query]:
+    """The queries of a plan, and of periods after it with the noise of the last one."""
+    policy, state = resolved.policy, here(months(periods=2)).outcome.state
+    made = list[Query]()
+    for number in range(count):
+        asks = state.asked[:1] * min(number, len(resolved.agreement.rounds) - 1)
+        query = present(policy.next_query(replace(state, asked=asks))).query
+        made.append(resolved.agreement.stamped(replace(query, round=number, period=number + 1)))
+    return made
+
+
+def cohort(resolved: ResolvedRun, folder: Path) -> Cohort:
+    """All devices of a plan, whose ledger a folder keeps."""
+    ratings, agreement = populate(resolve(months(periods=13)).scenario).ratings, resolved.agreement
+    return Cohort(ratings, derive(3, "devices"), 0, 600, agreement.budget, keeper=Keeper(folder), agreement=agreement)
+
+
+def test_a_thirteenth_question_is_refused_by_devices_and_both_servers_also_of_a_new_process(tmp_path: Path) -> None:
+    resolved = resolve(months(periods=12))
+    agreement, queries, everybody = resolved.agreement, queries_of(resolved, 13), np.ones(600, np.bool_)
+    devices, books = cohort(resolved, tmp_path / "devices"), tmp_path / "openings"
+    shares = [devices.share(side, query, 0, 600) for query in queries[:12] for side in SIDES]
+    assert {share.refused for share in shares} == {0}
+    openings = agreement.openings(opener_of(SIDES[0]), Keeper(books))
+    for query in queries[:12]:
+        openings.note(query, 0, everybody)
+    later, again = cohort(resolved, tmp_path / "devices"), agreement.openings(opener_of(SIDES[0]), Keeper(books))
+    assert later.share(SIDES[0], queries[3], 0, 600) == shares[6]
+    for query in (queries[12], replace(queries[3], period=0)):
+        with pytest.raises(AgreementError, match="agreed were 12 rounds in periods 1 to 12"):
+            later.share(SIDES[0], query, 0, 600)
+        with complains("is none of the 12 rounds that were agreed as one plan"):
+            agreement.require_noise(query)
+    other = replace(queries[3], public_seed=bytes(range(16)))  # as good as agreed, but not the one that was answered
+    assert later.share(SIDES[1], other, 0, 600).refused == 600
+    with complains("opened an answer about period 4 before"):
+        again.note(other, 0, everybody)
+
+
+def test_servers_and_devices_refuse_other_noise_and_a_plan_that_breaks_its_promise(tmp_path: Path) -> None:
+    """As the plan has it nobody refuses; a plan of less noise is refused as a whole, though each round is agreed."""
+    resolved = resolve(months())
+    agreement, (query, *_) = resolved.agreement, queries_of(resolved, 3)
+    assert cohort(resolved, tmp_path).share(SIDES[0], query, 0, 600).refused == 0
+    louder = {**query.parameters, DEVIATION: 2 * query.parameters[DEVIATION]}
+    for wrong in (replace(query, parameters=louder), replace(query, epsilon=Fraction(1, 2)), replace(query, period=4)):
+        with complains("is none of the 3 rounds that were agreed as one plan"):
+            agreement.require_noise(wrong)
+    alone = resolve(months(periods=2)).agreement.rounds[0]
+    rounds = tuple(alone._replace(period=period) for period in (1, 2, 3))
+    broken = replace(agreement, rounds=rounds, budget=3 * present(alone.epsilon))
+    asked = replace(query, epsilon=alone.epsilon, parameters={**query.parameters, DEVIATION: alone.sum_round.deviation})
+    with complains("is none of the 3 rounds", "which together keep epsilon 1 and delta 1e-06"):
+        broken.require_noise(broken.stamped(asked))
+    holds = replace(agreement, rounds=rounds[:2], budget=3 * present(alone.epsilon))
+    holds.require_noise(holds.stamped(asked))
