@@ -42,12 +42,9 @@ if TYPE_CHECKING:
     )
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.composing import Composition, composed
-    from scenarios.studies.scrutiny.history_audit import HistoryAudit, history_audit
-    from scenarios.studies.scrutiny.servers_audit import servers_audit
-    from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
     from scenarios.studies.scrutiny.shuffled_checks import check
-    from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
-    from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance, ServersAudit, ShuffledAudit
+    from scenarios.studies.scrutiny.shuffling import Amplification, amplified, local_epsilon
+    from scenarios.studies.scrutiny.verdicts import Audit, Conformance
 
 
 NEIGHBOURS = ("actors", "coordinator", "scenarios")
@@ -98,7 +95,6 @@ __all__ = [
     "Composition",
     "Conformance",
     "DataResult",
-    "HistoryAudit",
     "Horizon",
     "InProcess",
     "Likelihood",
@@ -115,9 +111,7 @@ __all__ = [
     "Scenario",
     "Schedule",
     "ServerState",
-    "ServersAudit",
     "Setting",
-    "ShuffledAudit",
     "SweepResult",
     "Tally",
     "TwoTierScenario",
@@ -129,7 +123,6 @@ __all__ = [
     "composed",
     "data",
     "errors",
-    "history_audit",
     "independent_bits",
     "local_epsilon",
     "matrix_channel",
@@ -137,8 +130,6 @@ __all__ = [
     "report",
     "risk",
     "run",
-    "servers_audit",
-    "shuffled_audit",
     "sweep",
     "years",
 ]
@@ -156,11 +147,8 @@ _HOMES = {
     "scenarios.studies.scrutiny.audit": ("audit",),
     "scenarios.studies.scrutiny.shuffled_checks": ("check",),
     "scenarios.studies.scrutiny.composing": ("Composition", "composed"),
-    "scenarios.studies.scrutiny.history_audit": ("HistoryAudit", "history_audit"),
-    "scenarios.studies.scrutiny.servers_audit": ("servers_audit",),
-    "scenarios.studies.scrutiny.shuffled_audit": ("shuffled_audit",),
-    "scenarios.studies.scrutiny.shuffling": ("amplified", "local_epsilon"),
-    "scenarios.studies.scrutiny.verdicts": ("Amplification", "Audit", "Conformance", "ServersAudit", "ShuffledAudit"),
+    "scenarios.studies.scrutiny.shuffling": ("Amplification", "amplified", "local_epsilon"),
+    "scenarios.studies.scrutiny.verdicts": ("Audit", "Conformance"),
     "scenarios.from_python": (
         "DataResult",
         "PlanResult",

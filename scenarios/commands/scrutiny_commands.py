@@ -1,7 +1,7 @@
 """The commands of scrutiny: `blindrec check`, `audit` and `amplify` of mechanisms, `adversary` of recommenders."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,28 +15,19 @@ from rich.text import Text
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS, require_trust
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
 from scenarios.log import step
 from scenarios.show.records import STDOUT, check_target, deliver
-from scenarios.show.tables import percent, printed, remark, show_table
-from scenarios.studies.scrutiny.verdicts import (
-    FAILED,
-    HELD,
-    Amplification,
-    Audit,
-    CentralAudit,
-    Conformance,
-    Scrutiny,
-    ServersAudit,
-    in_words,
-)
+from scenarios.show.tables import Cell, percent, printed, remark, show_rows, show_table
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
 
 if TYPE_CHECKING:
     from scenarios.studies.scrutiny.composing import Composition
+    from scenarios.studies.scrutiny.shuffling import Amplification
 
 NATS = "epsilon in nats of one release"
 STYLES = {HELD: "green", FAILED: "bold red"}
@@ -93,35 +84,35 @@ def show_conformance(console: Console, result: Conformance) -> None:
     console.print("nothing failed" if result.held else failed, highlight=False)
 
 
-def audit(
-    design: Annotated[
-        str | None, typer.Option(help="A mechanism's name, or your own package.module:Name [all that are found].")
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="What one release may cost, in nats; behind a shuffler the central epsilon [1].")
-    ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
-    ] = None,
-    releases: Annotated[
-        int | None,
-        typer.Option(
-            help="Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]; of periods, "
+_AUDIT: dict[str, tuple[type, str]] = {
+    "design": (str, "A mechanism's name, or your own package.module:Name [all that are found]."),
+    "epsilon": (str, "What one release may cost, in nats; behind a shuffler the central epsilon [1]."),
+    "releases": (
+        int,
+        (
+            "Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]; of periods, "
             "people [4000]."
         ),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Queries that the attacks over several rounds look at [4].")
-    ] = None,
-    periods: Annotated[
-        int | None,
-        typer.Option(help="Attack histories instead: sets of everybody who is asked in so many periods, and sums."),
-    ] = None,
-    items: Annotated[
-        int | None, typer.Option(help="Items of the catalogue [5; two servers: 6; periods: 9724].")
-    ] = None,
-    rated: Annotated[
-        int | None, typer.Option(help="Items that a device rated at most [3]; of periods, likes of a person [20].")
+    ),
+    "rounds": (int, "Queries that the attacks over several rounds look at [4]."),
+    "periods": (int, "Attack histories instead: sets of everybody who is asked in so many periods, and sums."),
+    "items": (int, "Items of the catalogue [5; two servers: 6; periods: 9724]."),
+    "rated": (int, "Items that a device rated at most [3]; of periods, likes of a person [20]."),
+    "users": (int, "Shuffled, or two servers: devices of a round [200; two servers: 20]; periods [10000]."),
+    "audit_delta": (
+        float,
+        "Shuffled, or two servers: delta of claim and measurement [0.001, at most 1 / users].",
+    ),
+    "epsilon_local": (str, "Shuffled: each device's epsilon in nats; the central one follows."),
+    "own_questions": (bool, "Shuffled: devices draw their questions, and report them."),
+}
+
+
+@with_fields({name: FieldInfo(annotation=kind, description=line) for name, (kind, line) in _AUDIT.items()})
+def audit(
+    *,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
     trust: Annotated[
@@ -131,22 +122,8 @@ def audit(
             "that add up shares."
         ),
     ] = LOCAL,
-    users: Annotated[
-        int | None,
-        typer.Option(help="Shuffled, or two servers: devices of a round [200; two servers: 20]; periods [10000]."),
-    ] = None,
-    audit_delta: Annotated[
-        float | None,
-        typer.Option(help="Shuffled, or two servers: delta of claim and measurement [0.001, at most 1 / users]."),
-    ] = None,
-    epsilon_local: Annotated[
-        str | None, typer.Option(help="Shuffled: each device's epsilon in nats; the central one follows.")
-    ] = None,
-    own_questions: Annotated[
-        bool, typer.Option("--own-questions", help="Shuffled: devices draw their questions, and report them.")
-    ] = False,
-    *,
     output: Output,
+    **options: Any,
 ) -> None:
     """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
@@ -156,82 +133,26 @@ def audit(
     handed on, or published, is held against the central epsilon. With --periods the answers of all periods are put
     together: averaged, linked, and searched for a change.
     """
-    require_trust(trust)
-    if periods is not None:
-        history: dict[str, Any] = {"epsilon": epsilon, "periods": periods, "items": items, "rated": rated}
-        history |= {"releases": releases, "users": users, "confidence": confidence}
-        other: dict[str, Any] = {"design": design, "setting": setting, "rounds": rounds, "audit_delta": audit_delta}
-        other |= {"epsilon_local": epsilon_local, "own_questions": own_questions or None, "figure": output.figure}
-        _audit_histories(history, other | {"trust": None if trust == LOCAL else trust}, output)
-        return
-    theirs: list[tuple[str, dict[str, Any]]] = [
-        (LOCAL, {"rounds": rounds}),
-        (f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}),
-        (SHUFFLED, {"epsilon_local": epsilon_local, "own_questions": own_questions or None}),
-    ]
-    common: dict[str, Any] = {"epsilon": epsilon, "releases": releases, "items": items}
-    for models, values in theirs:
-        for name, value in values.items():
-            if value is not None and trust not in models:
-                raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}")
-            common[name.removeprefix("audit_")] = value
-    options: dict[str, Any] = {name: value for name, value in common.items() if value is not None}
-    options |= {"settings": read_settings(setting or ()), "rated": rated or 3, "confidence": confidence}
-    all_names, audit_one, show = _of_trust(trust)
-    names = [design] if design else all_names(**({"own_questions": True} if own_questions else {}))
+    from scenarios.studies.scrutiny.audit import audit as audit_one
+    from scenarios.studies.scrutiny.audit import design_names
+
+    design, periods = options.pop("design"), options["periods"]
+    if periods is not None and output.figure is not None:
+        raise InputError(f"figure is {output.figure}, which is not about --periods; leave one of them out")
+    options |= {"trust": trust, "confidence": confidence, "settings": read_settings(setting or ()) or None}
+    options["delta"] = options.pop("audit_delta")
+    names = [design] if design or periods else design_names(trust, own_questions=bool(options["own_questions"]))
     if trust != LOCAL:  # bounds of all mechanisms hold together
         options["confidence"] = 1 - (1 - confidence) / len(names)
     audits = []
     for number, name in enumerate(names, 1):
-        with step(f"{name}, {number} of {len(names)}"):
+        with step(f"{name or 'histories'}, {number} of {len(names)}"):
             audits.append(audit_one(name, **options))
     passed, records = all(result.held for result in audits), [result.as_json() for result in audits]
-    record = records[0] if design else {"held": passed, "audits": records}
-    output.deliver("audit", record, lambda: show(printed(), audits, confidence))
+    record = records[0] if design or periods else {"held": passed, "audits": records}
+    output.deliver("audit", record, lambda: show_audits(printed(), audits, confidence))
     if not passed:
         raise typer.Exit(BAD_INPUT)
-
-
-def _audit_histories(options: Mapping[str, Any], other: Mapping[str, Any], output: Output) -> None:
-    """Attack what people report over periods; exit code 2 if it tells more of a history than epsilon allows."""
-    from scenarios.studies.scrutiny.history_audit import NO_EPSILON, columns_of, history_audit
-
-    if named := [f"{name} is {value}" for name, value in other.items() if value is not None]:
-        raise InputError(f"{named[0]}, which is not about --periods; leave one of them out")
-    result = history_audit(**{name: value for name, value in options.items() if value is not None})
-    deliver(output.json, result.as_json())
-    if output.json != STDOUT:
-        columns = ["practice", "attack", "epsilon", "right", "by law", "at most", "belief", "advantage"]
-        title = f"epsilon {result.epsilon:g}, asked in {result.periods} periods; epsilon of a history, exact, in nats"
-        show_table(printed(), columns, columns_of(result.attacks), title=title, words=columns[:2])
-        meanings = dict.fromkeys(f"{row.attack}: {row.meaning}" for row in result.attacks)
-        remark(
-            printed(),
-            *(result.failures or ["nothing contradicts an epsilon"]),
-            *meanings,
-            f"memoized: {NO_EPSILON}",
-            "belief: median of the attacker's, in what is true; advantage: true alarms less false ones. "
-            "Of sums delta is 1e-06.",
-        )
-    if result.failures:
-        raise typer.Exit(BAD_INPUT)
-
-
-def _of_trust(trust: str) -> tuple[Callable[..., list[str]], Callable[..., Scrutiny], Callable[..., None]]:
-    """Return what names all mechanisms of a trust model, what audits one, and what shows audits."""
-    if trust == SHUFFLED:
-        from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit, shuffled_names
-
-        return shuffled_names, shuffled_audit, show_central_audits
-    if trust == TWO_SERVERS:
-        from scenarios.config.mechanism_settings import shared_names
-        from scenarios.studies.scrutiny.servers_audit import servers_audit
-
-        return shared_names, servers_audit, show_central_audits
-    from scenarios.studies.scrutiny.audit import audit as local_audit
-    from scenarios.studies.scrutiny.audit import every_name
-
-    return every_name, local_audit, show_audits
 
 
 def in_nats(value: float | None) -> str:
@@ -242,74 +163,99 @@ def in_nats(value: float | None) -> str:
 
 
 def show_audits(console: Console, audits: Sequence[Audit], confidence: float) -> None:
-    """Print a table with a row for each mechanism; of one alone the three epsilons, and a row for each attack."""
-    if len(audits) == 1:
-        show_audit(console, audits[0])
-        return
-    rows = []
-    for audit in audits:
-        strongest = max(audit.attacks, key=lambda attack: attack.measured / attack.times).name
-        figures = [in_nats(value) for value in (audit.claimed, audit.exact, audit.measured)]
-        rows.append([audit.design, *figures, strongest, "NO" if audit.failures else "yes"])
-    columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
-    title = f"{NATS}, bounds of each mechanism hold together with probability {confidence:g}"
-    show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
-    remark(console, *(f"{audit.design}: {line}" for audit in audits for line in audit.failures), *_power(audits))
-
-
-def show_audit(console: Console, audit: Audit) -> None:
-    """Print one audit: the three epsilons, and a row for each attack."""
-    claimed, exact, measured = (in_nats(value) for value in (audit.claimed, audit.exact, audit.measured))
-    title = f"{audit.design}: claimed {claimed}, exact {exact}, measured {measured}"
-    title += f"; {NATS}, bounds hold together with probability {audit.confidence:g}"
-    rows = []
-    for attack in audit.attacks:
-        most = "" if attack.right_at_most is None else percent(attack.right_at_most)
-        bounds = [in_nats(attack.claimed), in_nats(attack.measured)]
-        rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
-    columns = ["attack", "what is distinguished", "claimed", "measured, at least", "guessed right", "at most"]
-    show_table(console, columns, rows, title=title, words=["attack", "what is distinguished"])
-    remark(
-        console,
-        f"promised: {audit.guarantee}",
-        *(audit.failures or ["nothing contradicts the claim"]),
-        *_power([audit]),
-    )
-
-
-def show_central_audits(console: Console, audits: Sequence[CentralAudit], confidence: float) -> None:
-    """Print a row for each mechanism under a central promise: what is claimed, given away at least, and measured."""
+    """Print a row for each mechanism; of releases of one mechanism, and of histories, a row for each attack."""
     first = audits[0]
-    if isinstance(first, ServersAudit):
-        figures_of = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
-        leak = "what one dose of noise tells of a device, by its exact law"
-        counted = f", counted on {first.honest_noise:,} honest ones" if first.honest_noise else ""
-        sends = f"a device sends {first.bytes_per_device:,} bytes to both servers, and has no local epsilon"
-        notes = [
-            f"neighbours {first.neighbours}; {sends}; {first.answered:,} devices answered{counted}",
-            f"trusted: {first.trusted}; {first.if_trust_fails}",
-        ]
+    if first.view == "periods":
+        show_histories(console, first)
+    elif len(audits) == 1 and "guarantee" in first.facts:
+        show_attacks(console, first)
     else:
-        figures_of = {"devices": "amplified_for", "local": "epsilon_local"}
+        central = "delta" in first.facts
+        beside, notes = _about_rounds(first) if central else ({}, [*_power(audits)])
+        columns = ["mechanism", *beside, "claimed", "given away" if central else "exact", "measured, at least"]
+        title = f"central epsilon in nats of one round at delta {first['delta']:g}, " if central else f"{NATS}, "
+        title += f"bounds{'' if central else ' of each mechanism'} hold together with probability {confidence:g}"
+        rows = []
+        for audit in audits:
+            values = [audit[name] for name in beside.values()]
+            cells = [f"{value:,}" if isinstance(value, int) else value for value in values]
+            cells = [in_nats(cell) if isinstance(cell, float) else cell for cell in cells]
+            figures = [in_nats(value) for value in (audit.claimed, audit.exact, audit.measured)]
+            strongest = max(audit.attacks, key=lambda attack: attack.measured / attack.times).name
+            ends = [*([] if central else [strongest]), "NO" if audit.failures else "yes"]
+            rows.append([audit.design, *cells, *figures, *ends])
+        columns += ["held"] if central else ["by attack", "held"]
+        show_table(console, columns, rows, title=title, words=["mechanism", "noise", "by attack", "held"])
+        lines = [f"{audit.design}: {line}" for audit in audits for line in audit.failures]
+        remark(console, *(lines or ["nothing contradicts the claim"] * central), *notes)
+
+
+def _about_rounds(audit: Audit) -> tuple[Mapping[str, str], list[str]]:
+    """Return further columns of a table of central promises, by heading, and what it is about."""
+    if audit.view == TWO_SERVERS:
+        columns = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
+        leak = "what one dose of noise tells of a device, by its exact law"
+        counted = f", counted on {audit['honest_noise']:,} honest ones" if audit["honest_noise"] else ""
+        sends = f"a device sends {audit['bytes_per_device']:,} bytes to both servers, and has no local epsilon"
+        notes = [
+            f"neighbours {audit['neighbours']}; {sends}; {audit['answered']:,} devices answered{counted}",
+            f"trusted: {audit['trusted']}; {audit['if_trust_fails']}",
+        ]
+    elif audit.view == SHUFFLED:
+        columns = {"devices": "amplified_for", "local": "epsilon_local"}
         leak = "what the multiset tells of a device where all others hold one input that is known"
         left = "if the shuffler tells who sent what, the local epsilon is left"
         notes = [f"neighbours: one user's ratings are replaced; {left}"]
-    rows = []
-    for audit in audits:
-        values = [getattr(audit, name) for name in figures_of.values()]
-        cells = [f"{cell:,}" if isinstance(cell, int) else cell for cell in values]
-        cells = [in_nats(cell) if isinstance(cell, float) else cell for cell in cells]
-        figures = [in_nats(value) for value in (audit.epsilon, audit.epsilon_at_least, audit.measured)]
-        rows.append([audit.design, *cells, *figures, "NO" if audit.failures else "yes"])
-    columns = ["mechanism", *figures_of, "claimed", "given away", "measured, at least", "held"]
-    title = f"central epsilon in nats of one round at delta {first.delta:g}, "
-    title += f"bounds hold together with probability {confidence:g}"
-    show_table(console, columns, rows, title=title, words=["mechanism", "noise", "held"])
-    lines = [f"{audit.design}: {line}" for audit in audits for line in audit.failures]
-    measured = f"what is measured is the best event among {first.attacks[0].plays:,} rounds"
-    games = "; ".join(f"{attack.name}: {attack.meaning}" for attack in first.attacks)
-    verdicts = lines or ["nothing contradicts the claim"]
-    remark(console, *verdicts, f"given away: {leak}; {measured}", f"attacks: {games}", *notes)
+    else:
+        columns, leak, notes = {}, "by its exact law", []
+    measured = f"what is measured is the best event among {audit.attacks[0].plays:,} rounds"
+    games = "; ".join(f"{attack.name}: {attack.meaning}" for attack in audit.attacks)
+    return columns, [f"given away: {leak}; {measured}", f"attacks: {games}", *notes]
+
+
+def show_attacks(console: Console, audit: Audit) -> None:
+    """Print one audit of releases: the three epsilons, and a row for each attack."""
+    claimed, exact, measured = (in_nats(value) for value in (audit.claimed, audit.exact, audit.measured))
+    title = f"{audit.design}: claimed {claimed}, exact {exact}, measured {measured}"
+    title += f"; {NATS}, bounds hold together with probability {audit.confidence:g}"
+    columns: list[tuple[str, Cell]] = [
+        ("attack", lambda row: row["name"]),
+        ("what is distinguished", lambda row: row["meaning"]),
+        ("claimed", lambda row: in_nats(row["claimed"])),
+        ("measured, at least", lambda row: in_nats(row["measured"])),
+        ("guessed right", lambda row: percent(row["right"])),
+        ("at most", lambda row: "" if row["right_at_most"] is None else percent(row["right_at_most"])),
+    ]
+    show_rows(console, columns, audit.as_json()["attacks"], title=title, words=["attack", "what is distinguished"])
+    verdicts = audit.failures or ["nothing contradicts the claim"]
+    remark(console, f"promised: {audit['guarantee']}", *verdicts, *_power([audit]))
+
+
+def show_histories(console: Console, audit: Audit) -> None:
+    """Print attacks on what people report over periods, a row each."""
+    from scenarios.studies.scrutiny.history_view import NO_EPSILON
+
+    def share(name: str) -> Cell:
+        return lambda row: "" if row[name] is None else f"{row[name]:.3f}"
+
+    columns: list[tuple[str, Cell]] = [
+        ("practice", lambda row: row["practice"] + ("" if row["trust_model"] == LOCAL else ", sums")),
+        ("attack", lambda row: row["attack"]),
+        ("epsilon", lambda row: "none" if row["epsilon_horizon"] is None else f"{row['epsilon_horizon']:.4g}"),
+        *(("right", share("right")), ("by law", share("right_exact")), ("at most", share("right_at_most"))),
+        *(("belief", share("belief")), ("advantage", share("advantage"))),
+    ]
+    title = f"epsilon {audit['epsilon']:g}, asked in {audit['periods']} periods; epsilon of a history, exact, in nats"
+    rows = audit.as_json()["attacks"]
+    show_rows(console, columns, rows, title=title, words=["practice", "attack"])
+    remark(
+        console,
+        *(audit.failures or ["nothing contradicts an epsilon"]),
+        *dict.fromkeys(f"{row['attack']}: {row['meaning']}" for row in rows),
+        f"memoized: {NO_EPSILON}",
+        "belief: median of the attacker's, in what is true; advantage: true alarms less false ones. "
+        "Of sums delta is 1e-06.",
+    )
 
 
 def _power(audits: Sequence[Audit]) -> list[str]:
@@ -375,7 +321,7 @@ BOUNDS = {
 """What was bounded from above, in words."""
 
 
-def show_amplification(console: Console, result: Amplification) -> None:
+def show_amplification(console: Console, result: "Amplification") -> None:
     """Print a central guarantee beside what is left of it if the shuffler lies."""
     settings = "".join(f", {name} {value}" for name, value in result.settings.items())
     rows = [

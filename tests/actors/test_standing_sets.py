@@ -8,7 +8,7 @@ import pytest
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.rating_table import RowTable
-from scenarios.studies.scrutiny.history_audit import SetReports
+from scenarios.studies.scrutiny.history_view import SetReports
 
 DEVICES, ITEMS, LIKES, GROUPS, ANSWERS = 400_000, 40, 2, 400, 3
 
@@ -32,7 +32,7 @@ def test_three_answers_of_a_standing_set_average_their_noise_alone() -> None:
     )
     ratings = StoredRatings(rows=rows, user=np.arange(DEVICES, dtype=np.int32), rated_public=False)
     devices, reports = Cohort(ratings, bytes(range(32)), 0, DEVICES, None), SetReports.of(Fraction(6), ITEMS, LIKES)
-    named, other = reports.film_rates()
+    named, other = reports.film_rates
     each, values, counts = DEVICES // GROUPS, ITEMS + LIKES, np.zeros((GROUPS, ITEMS + LIKES))
     for period in range(1, ANSWERS + 1):
         reported = reports.decoded(devices.answer(reports.query(period), 0, DEVICES))

@@ -28,11 +28,10 @@ def examples(title: str) -> doctest.DocTest:
 LONG = {
     "PlanResult",
     "Result",
+    "audit",
     "check",
     "compare",
     "plan",
-    "servers_audit",
-    "shuffled_audit",
     "SweepResult",
 }  # Seconds each; their commands have tests
 ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default a tutorial calls Ray as this example does

@@ -41,7 +41,7 @@ from coordinator.protocol.trust import ShuffledRound
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.studies.scrutiny.mechanism_under_test import MechanismUnderTest, Size, subject_of
-from scenarios.studies.scrutiny.servers_audit import server_of
+from scenarios.studies.scrutiny.servers_view import server_of
 
 Array = np.ndarray[Any, Any]
 

@@ -19,7 +19,7 @@ from scenarios.studies.answer import Answer, answer_table, show_answer
 from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, Comparison
 from scenarios.studies.compare.design_rows import check_designs
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
-from scenarios.studies.compare.risk.leaders import risk_units
+from scenarios.studies.compare.risk.risk_study import risk_units
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rungs import answer_of, why_no_answer

@@ -1,126 +1,145 @@
-"""Audits of a mechanism, by its name or a custom one: every attack is run, and compared with claim and channel."""
+"""Audits of a mechanism, by its name or a custom one: the views that there are, and the one that an audit takes."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import Any
 
-import numpy as np
-
-from coordinator.protocol import second_order_mechanisms
-from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
-from coordinator.protocol.checked import require_whole
-from coordinator.protocol.custom import Mechanism, admitted
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from scenarios.config.admission import checked_guarantee
-from scenarios.config.mechanism_settings import designs, shared_names
-from scenarios.studies.scrutiny.attacks import (
-    attack,
-    attack_plans,
-    power_of,
-    require_game,
-    second_order_audit,
-    variant_plans,
-)
-from scenarios.studies.scrutiny.mechanism_under_test import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
-from scenarios.studies.scrutiny.release_laws import ClaimedLaw
-from scenarios.studies.scrutiny.shuffling import finite_epsilon
-from scenarios.studies.scrutiny.verdicts import Audit, Failed
+from coordinator.protocol.trust_models import LOCAL
+from scenarios.studies.scrutiny.attacks import CONFIDENCE, View, attack_view
+from scenarios.studies.scrutiny.history_view import HistoryView
+from scenarios.studies.scrutiny.mechanism_under_test import Choice
+from scenarios.studies.scrutiny.release_view import ReleaseView
+from scenarios.studies.scrutiny.servers_view import MakeServer, ServersView
+from scenarios.studies.scrutiny.shuffler_view import MakeShuffler, ShufflerView
+from scenarios.studies.scrutiny.two_tier_view import TwoTierView
+from scenarios.studies.scrutiny.verdicts import Audit
 
-RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
-MOST = 1 << 24  # releases that an attack may look at
-
-
-def local_audit(
-    subjects: Sequence[MechanismUnderTest], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
-) -> Audit:
-    """Make every attack on a mechanism: the first subject has a run's queries, others further kinds of queries."""
-    coins, main = np.random.default_rng(20261123), subjects[0]
-    queries = [[subject.query(size, epsilon, round_number=number) for number in range(rounds)] for subject in subjects]
-    laws = [tuple(ClaimedLaw(subject, query) for query in of) for subject, of in zip(subjects, queries, strict=True)]
-    first = laws[0][0]
-    claimed, custom = first.query.epsilon if main.public.randomizes else None, admitted(first.query.design)
-    plans = list(attack_plans(laws[0], size, releases=releases, coins=coins))
-    for subject, variant in zip(subjects[1:], laws[1:], strict=True):
-        kind = subject.label.removeprefix(main.label).strip()
-        plans += variant_plans(kind, variant, size, after=first, releases=releases, coins=coins)
-    each = doubt / len(plans)
-    attacks = tuple(attack(plan, releases, claimed, each, coins) for plan in plans)
-    every, rows = [law for variant in laws for law in variant], inputs(size, coins)
-    ratios = [ratio for law in every if (ratio := law.log_ratio(rows)) is not None]
-    likelihood = isinstance(first.channel, Likelihood) and claimed is not None
-    return Audit(
-        design=main.label,
-        guarantee=main.public.guarantee if custom is None else checked_guarantee(custom, first.query),
-        epsilon=claimed,
-        log_ratio=max(ratios, key=float) if len(ratios) == len(every) else None,  # None where one is unknown
-        confidence=1 - doubt,
-        attacks=attacks,
-        power=power_of(attacks, each),
-        dust=ROUNDED + DUST * claimed if likelihood and claimed is not None else Fraction(0),
-        refused=next((law.refusal for law in every if law.refusal), ""),
-    )
+VIEWS: tuple[type[View[Any]], ...] = (ReleaseView, TwoTierView, ShufflerView, ServersView, HistoryView)
+"""All views; of several with one flag that is taken which is about the mechanism, else the first."""
 
 
 def audit(
-    design: str | Mechanism,
+    design: str | Mechanism | None = None,
     *,
-    epsilon: Fraction | float | str = 1,
+    trust: str = LOCAL,
+    periods: int | None = None,
+    epsilon: Fraction | float | str | None = None,
+    epsilon_local: Fraction | float | str | None = None,
+    delta: float | None = None,
     settings: Choice | None = None,
-    releases: int = RELEASES,
-    rounds: int = ROUNDS,
-    items: int = TINY.items,
-    rated: int = TINY.rated,
+    releases: int | None = None,
+    rounds: int | None = None,
+    users: int | None = None,
+    items: int | None = None,
+    rated: int | None = None,
     confidence: float = CONFIDENCE,
+    own_questions: bool = False,
+    shuffler: MakeShuffler | None = None,
+    servers: MakeServer | None = None,
 ) -> Audit:
-    """Attack a mechanism's real releases, and hold what they give away against its claim and its exact channel.
+    """Attack a mechanism's real releases, and hold what they give away against its claim and its exact law.
 
-    An honest mechanism fails with probability ``1 - confidence`` at most (Clopper and Pearson, 1934, Bonferroni over
-    the attacks); the event that an attack counts is chosen on other releases than those that measure it.
+    An attacker sees what a trust model shows it, knows which two inputs the victim has by a fair coin, and what all
+    other devices hold. An honest mechanism fails with probability ``1 - confidence`` at most (Clopper and Pearson,
+    1934, Bonferroni over the attacks); the event that an attack counts is chosen on other releases than those that
+    measure it.
 
     Parameters
     ----------
     design : str or Mechanism
         A mechanism's name, also one of two tiers, or ``package.module:Name`` of a custom one, or a custom one itself.
-    epsilon : Fraction, float or str
-        What one release may cost [nats].
+    trust : {"local", "shuffled", "two-servers"}
+        Who gets the releases: the server, a shuffler before it, or two servers that add up shares and publish sums.
+    periods : int, optional
+        Attack histories instead: of people who answer the set mechanism in so many periods, and of sums.
+    epsilon : Fraction, float or str, optional
+        What one release may cost [nats], by default 1; behind a shuffler and of sums the central epsilon of a round; of
+        periods that of a history, or of each period where that is the practice.
+    epsilon_local : Fraction, float or str, optional
+        Behind a shuffler, instead: epsilon of each device's report [nats]; the central one follows.
+    delta : float, optional
+        Of a central guarantee; by default 0.001, and at most ``1 / users``. At those that a run should have nothing can
+        be measured. With 0, sums have Laplace noise.
     settings : dict, optional
-        Its settings that are not the default.
-    releases : int
-        How many releases each attack looks at; of long ones, and of two tiers, fewer.
-    rounds : int
-        Queries that the attacks over several rounds look at.
-    items, rated : int
-        Size of the catalogue, and how many items a device rated at most.
+        The mechanism's settings that are not the default.
+    releases : int, optional
+        How many releases each attack looks at, by default a million; of long ones, and of two tiers, fewer. Behind a
+        shuffler, and of two servers, how many all look at [8,000,000; 100,000]; of periods how many people [4,000].
+    rounds : int, optional
+        Queries that the attacks over several rounds look at [4].
+    users : int, optional
+        Devices of a round, all honest [200; two servers: 20]; of periods, people whose reports are linked [10,000].
+    items, rated : int, optional
+        Size of the catalogue [5; two servers: 6; periods: 9,724], and how many items a device rated at most [3;
+        periods: 20]. Two inputs of sums differ most from twice as many items on.
     confidence : float
         Probability that all lower bounds hold.
+    own_questions : bool
+        Behind a shuffler: whether devices draw their questions from private coins, and report them.
+    shuffler, servers : callable, optional
+        What makes the shuffler of a round from its query and agreement, and what each of the two servers; by default
+        those of runs.
 
     Raises
     ------
     InputError
-        If there is no such mechanism, or it cannot be asked so.
+        If there is no such mechanism, it cannot be seen so, or an option is about other views.
+
+    Examples
+    --------
+    >>> result = audit("grr", trust="shuffled", users=50, epsilon_local=2, releases=100_000)
+    >>> result.held, result["epsilon"] < result["epsilon_local"]
+    (True, True)
+    >>> result = audit("totals", trust="two-servers", users=4, epsilon=2, delta=0.0, releases=6000)
+    >>> result.held, result.exact, result["noise"]
+    (True, 2.0, 'servers')
     """
-    nats = finite_epsilon(epsilon)
-    require_whole("rounds", rounds, 2, 64)
-    game = {"releases": releases, "items": items, "rated": rated, "most": MOST}
-    size = require_game(users=TINY.users, **game, confidence=confidence)
-    if isinstance(design, str) and design in second_order_mechanisms.second_order_public_halves():
-        if settings:
-            raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
-        return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
-    if design in shared_names():
-        raise InputError(f"design {design} is answered in shares, each uniform alone; give --trust two-servers")
-    variants = [
-        replace(subject, label=subject.label.replace(" helpers=()", "")) for subject in subjects(design, settings or {})
-    ]
-    try:
-        return local_audit(variants, nats, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
-    except Failed as failure:
-        raise InputError(f"design {variants[0].label}: {failure}") from None
+    every = {name: value for name, value in locals().items() if name not in {"trust", "releases", "confidence"}}
+    options = {name: value for name, value in every.items() if value is not None and value is not False}
+    view, options = view_of(trust, options)
+    number = view.releases if releases is None else releases
+    return attack_view(view(**options), releases=number, confidence=confidence)
 
 
-def every_name() -> list[str]:
-    """Return all mechanisms that release something: of the local model and the curator's, then those of two tiers."""
+def view_of(trust: str, options: Mapping[str, Any]) -> tuple[type[View[Any]], dict[str, Any]]:
+    """Return the view that options choose, and those that it takes; options about other flags are refused."""
+    periods, design = "periods" in options, options.get("design")
+    views = _views_of("--periods" if periods else f"--trust {trust}")
+    view = next((view for view in views if len(views) > 1 and design in view.designs()), views[0])
+    if periods and trust != LOCAL:
+        options = {"trust": trust, **options}
+    for name, value in options.items():
+        flags = dict.fromkeys(other.flag for other in VIEWS if name in _parameters_of(other))
+        if view.flag not in flags:
+            more = f", but about {', '.join(flags)}" if flags else ""
+            raise InputError(f"{name} is {value}, which is not about {view.flag}{more}; leave one of them out")
+    parameters = _parameters_of(view)
+    if design is None and "design" in parameters:
+        raise InputError("design is None; give a mechanism's name, or a Mechanism")
+    return view, {name: value for name, value in options.items() if name in parameters}
+
+
+def _views_of(flag: str) -> list[type[View[Any]]]:
+    if views := [view for view in VIEWS if view.flag == flag]:
+        return views
+    names = dict.fromkeys(view.flag.removeprefix("--trust ") for view in VIEWS if view.flag.startswith("--trust "))
+    raise InputError(f"trust is {flag.removeprefix('--trust ')!r}; choose one of {', '.join(names)}")
+
+
+def _parameters_of(call: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(call).parameters)
+
+
+def design_names(trust: str, *, own_questions: bool = False) -> list[str]:
+    """Return the names of all mechanisms that can be audited under a trust model."""
+    options = {"own_questions": True} if own_questions else {}
     return [
-        *(name for name in designs() if name not in shared_names()),
-        *second_order_mechanisms.second_order_public_halves(),
+        name
+        for view in _views_of(f"--trust {trust}")
+        for name in view.designs(**(options if "own_questions" in _parameters_of(view.designs) else {}))
     ]

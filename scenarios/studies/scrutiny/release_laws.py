@@ -1,9 +1,9 @@
-"""The claimed law of a query's releases, enumerated over sketches, and samples of what devices release in a run."""
+"""The claimed law of a query's releases, enumerated over sketches, and draws of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, TypeAlias, cast
@@ -11,23 +11,16 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from actors.device import Cohort
 from actors.ratings import RatingsBlock, StoredRatings
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.custom import CustomChannel, MechanismError, Question, fitted, guarded, question_of, stated
 from coordinator.protocol.custom_adapter import ShortAdapter
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from scenarios.studies.scrutiny.mechanism_under_test import (
-    SECRET,
-    MechanismUnderTest,
-    Neighbours,
-    Rated,
-    coins_of,
-    stored,
-)
+from scenarios.studies.scrutiny.mechanism_under_test import MechanismUnderTest, Rated, coins_of, stored
 from scenarios.studies.scrutiny.verdicts import Failed
 
 MOST_BITS = 12  # bits of a release whose values are enumerated
@@ -79,6 +72,7 @@ class ClaimedLaw:
 
     def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
         public, self.device, self.query = subject.public, subject.public, query
+        self._public = public
         self.names_rated = public.names_rated  # which items a device rated is public
         self.channel: AnyChannel | None = None  # so it stays where ratings are released as they are
         self.refusal = ""  # why devices refuse such a query, if they do
@@ -92,6 +86,11 @@ class ClaimedLaw:
             beyond = Unheld(custom=public.custom)
             self.channel, self.refusal = beyond.channel(query), str(error)
             self.device = beyond
+
+    @property
+    def claimed(self) -> Epsilon:
+        """Epsilon that is claimed of one release, exactly [nats]; None where none is."""
+        return self.query.epsilon if self._public.randomizes else None
 
     @property
     def enumerable(self) -> bool:
@@ -321,29 +320,7 @@ def _logs(row: Iterable[float | Fraction]) -> Floats:
     return logs
 
 
-COMPANY = 3  # size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle
 BLOCK = 1 << 15  # number of devices that are sampled at once for releases of one sketch
-
-
-Answers = tuple[Bits2, Bools, Indices2 | None]
-"""All devices' answers to one query: their bits, whether they answered, and the public pairs of the bits."""
-
-
-def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[Answers]:
-    """Return devices' answers to these queries in turn, as they would be in a run."""
-    # With another secret their noise differs: events are selected on some releases and measured on others.
-    devices, rounds = Cohort(ratings, secret, 0, ratings.users, None), list[Answers]()
-    for law in laws:
-        if law.refusal:
-            coins = coins_of(law.query, 0, ratings.users, secret)
-            bits = law.device.randomize(
-                law.device.sketch(law.query, RatingsBlock(ratings, coins), coins).private, law.query, coins
-            )
-            rounds.append((bits, np.ones(ratings.users, np.bool_), None))
-            continue
-        release = devices.answer(law.query, 0, ratings.users)
-        rounds.append((release.unpacked(), release.answered_mask(), release.public_pairs()))
-    return rounds
 
 
 def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[Bits2]:
@@ -355,93 +332,3 @@ def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[
             yield law.channel.draw(private, np.full(BLOCK, public), coins.release)
         else:
             yield law.device.randomize(private, law.query, coins)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """The attacker's knowledge of one query's releases, device by device; arrays of one length."""
-
-    # The attacker also knows the device's sketch for either input: no promise rests on the coins that it is made with.
-
-    query: Query
-    answers: Answers
-    ours: Sketches  # with input a, shape (devices, k)
-    theirs: Sketches  # with input b
-    log_ratio: Floats  # log-ratio of the release, by the claimed channel
-    likely: tuple[Bits2, Bits2] | None  # the likeliest releases with input a and b, shape (devices, bits), if known
-
-    @property
-    def bits(self) -> Bits2:
-        """The releases' bits, shape (devices, bits)."""
-        return self.answers[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackSample:
-    """The observations of one attack."""
-
-    observations: list[Observation]  # a query each
-    victims: Ints  # addresses of the devices that are attacked, those whose sketches may differ
-    secret: Bools  # whether each device, victim or not, holds input a
-    pair: Ints  # which pair of inputs each device has
-    company: tuple[int, ...] = ()  # where devices stand whose inputs the attacker knows, counted from the victim
-
-
-def sample_attack(
-    laws: Sequence[ClaimedLaw],
-    neighbours: Neighbours,
-    devices: int,
-    coins: np.random.Generator,
-    *,
-    fitted: bool = True,
-    company: bool = False,
-) -> AttackSample:
-    """Let devices answer the queries in turn, of which one may come twice; each holds an input by a fair coin."""
-    # If ``fitted``, each device gets the pair of inputs that the channel tells apart best there, and is no victim where
-    # none is; else pairs are drawn. In ``company`` the attacker knows the inputs of the devices around the victim.
-    secret = coins.random(devices) < 0.5
-    rows, pairs = neighbours
-    sketches = _sketches(laws[0], neighbours, devices)
-    pair, able = coins.integers(len(pairs), size=devices), np.ones(devices, np.bool_)
-    if fitted:
-        ratios = LogRatios(laws[0])  # of a likelihood it says in which pairs sketches differ
-        far = np.stack([ratios.distance(sketches[first], sketches[other]) for first, other in pairs.tolist()])
-        pair, able = far.argmax(axis=0), far.max(axis=0) > 0
-    user = pairs[pair, np.where(secret, 0, 1)]
-    rounds = answers(laws, stored(rows, user, laws[0].query.items))
-    observations: list[Observation] = []
-    for number, (law, answer) in enumerate(zip(laws, rounds, strict=True)):
-        if number and law is laws[number - 1]:
-            sides = observations[-1].ours, observations[-1].theirs
-        else:
-            sketches = _sketches(law, neighbours, devices) if number else sketches
-            sides = _of_pairs(sketches, pairs[:, 0], pair), _of_pairs(sketches, pairs[:, 1], pair)
-        observations.append(_observation(law, answer, *sides))
-    victims = np.flatnonzero(able)
-    if company:
-        victims = victims[(victims % COMPANY == 1) & (victims < devices - 1)]
-    steps = (-1, 1) if company else ()
-    return AttackSample(observations=observations, victims=victims, secret=secret, pair=pair, company=steps)
-
-
-def _sketches(law: ClaimedLaw, neighbours: Neighbours, devices: int) -> dict[int, Sketches]:
-    """Return all devices' sketches for each of the inputs."""
-    rows, same = neighbours.rows, np.zeros(devices, np.int64)
-    places = np.unique(neighbours.pairs).tolist()
-    return {index: law.sketch(stored([rows[index]], same, law.query.items))[0] for index in places}
-
-
-def _of_pairs(sketches: dict[int, Sketches], side: Ints, pair: Ints) -> Sketches:
-    """Return each device's sketch with the input that one side of its pair is."""
-    mixed = np.empty_like(next(iter(sketches.values())))
-    for number, index in enumerate(side.tolist()):
-        mixed[pair == number] = sketches[index][pair == number]
-    return mixed
-
-
-def _observation(law: ClaimedLaw, answer: Answers, ours: Sketches, theirs: Sketches) -> Observation:
-    ratios = LogRatios(law)
-    sides = ratios.likeliest(ours), ratios.likeliest(theirs)
-    likely = None if sides[0] is None or sides[1] is None else (sides[0], sides[1])
-    log_ratio = ratios.of_releases(ours, theirs, answer[0])
-    return Observation(query=law.query, answers=answer, ours=ours, theirs=theirs, log_ratio=log_ratio, likely=likely)

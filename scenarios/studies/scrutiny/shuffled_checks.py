@@ -35,7 +35,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     subjects,
 )
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
-from scenarios.studies.scrutiny.shuffled_audit import worst_trio
+from scenarios.studies.scrutiny.shuffler_view import worst_trio
 from scenarios.studies.scrutiny.shuffling import shuffled_subject
 from scenarios.studies.scrutiny.verdicts import Conformance, Failed, Unchecked
 

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 from coordinator.protocol.amplification import (
     MOST_ANSWERS,
@@ -32,10 +33,51 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     small_run,
     subject_of,
 )
-from scenarios.studies.scrutiny.verdicts import Amplification
 
 ANY = "any"
 """Stands for every local randomizer that is the same on all devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amplification:
+    """The guarantees of shuffled reports: the central one that holds, and what is left if the shuffler lies.
+
+    Attributes
+    ----------
+    design : str
+        The mechanism or channel.
+    users : int
+        Honest devices n that answer; absentees and liars hide nobody.
+    epsilon : float
+        Central epsilon [nats]: of the multiset of all reports, which is what the server sees. Certified from above.
+    epsilon_local : float
+        Epsilon of each device's own report [nats], which holds whatever the shuffler does.
+    delta : float
+        The central guarantee's delta.
+    neighbours : str
+        ``"replace"``: one device's ratings are replaced by any others, and n is public.
+    bound : str
+        The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
+    epsilon_at_least : float or None
+        What the multiset really gives away where the server knows all others' ratings [nats], to some 1e-5: a measure
+        of how tight the bound is, and no certificate. None where nobody computed it.
+    settings : dict
+        Settings of the mechanism that follow from the central epsilon, by their names.
+    """
+
+    design: str
+    users: int
+    epsilon: float
+    epsilon_local: float
+    delta: float
+    bound: str
+    epsilon_at_least: float | None
+    neighbours: str = "replace"
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
 
 
 def amplified(

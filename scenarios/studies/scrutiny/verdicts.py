@@ -6,12 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import LogRatio
-from coordinator.protocol.trust_models import TRUST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,18 +97,19 @@ class Conformance(Scrutiny):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:
-    """One attack on real releases, with the event that it counts, and how often that happened with either input."""
+    """One attack on real releases: how often its best event happened with either input, and the bound that follows."""
 
     name: str = ""
     meaning: str = ""  # the inputs that are distinguished, and the releases that are observed
     times: int = 1  # how often the claimed epsilon may be spent on the observation: once a new query, or a coordinate
     epsilon: Epsilon = None  # the exact cost that is allowed for all of them [nats]; None where nothing is promised
     measured: float  # lower bound of the victims' privacy loss [nats], at least 0, at the audit's confidence
-    right: float  # share of victims whose input was guessed right; a half says nothing
+    right: float | None  # share of victims whose input was guessed right; None where no device was asked
     plays: int  # victims that were measured
-    hits: int  # how often it happened among them, with the input that it speaks for
-    misses: int  # and with the other one
-    by: str  # the score that it is a threshold of
+    hits: int = 0  # how often it happened among them, with the input that it speaks for
+    misses: int = 0  # and with the other one
+    by: str = ""  # the score that it is a threshold of
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what else its view says of it, by JSON's names
 
     @property
     def claimed(self) -> float | None:
@@ -123,10 +121,9 @@ class AttackResult:
         """Share of victims that anybody can guess right within the claim: ``e**eps / (1 + e**eps)``."""
         return None if self.claimed is None else 1 / (1 + math.exp(-self.claimed))
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        names = "name meaning times claimed measured right plays hits misses by right_at_most"
-        return {name: getattr(self, name) for name in names.split()}
+    def as_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return facts and fields of these names as JSON values."""
+        return {name: self.facts[name] if name in self.facts else getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,266 +158,88 @@ def in_words(powers: Sequence[Power]) -> str:
     return f"{often} ({by}): {', '.join(parts)}; smaller ones may pass"
 
 
+CLAIM = ("design", "claimed", "exact", "measured", "confidence", "held", "failures")
+"""What JSON says of a mechanism beside its attacks, unless a view says more."""
+ATTACK = ("name", "meaning", "times", "claimed", "measured", "right", "plays", "hits", "misses", "by")
+"""What JSON says of an attack, unless a view says it otherwise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(Scrutiny):
-    """The result of an audit of one mechanism.
+    """The result of an audit: what is claimed, given away and measured, as the attacker of one view sees it.
+
+    What a view says beside, such as ``epsilon_local`` behind a shuffler, stands under its name in JSON:
+    ``audit["epsilon_local"]``.
 
     Attributes
     ----------
+    view : str
+        Who looks: the server, behind a shuffler, or as one of two; or who sees all periods.
     design : str
-        Its name, with its settings where they are not the default.
-    guarantee : str
-        What a device is promised, in words.
+        The mechanism, with its settings where they are not the default.
     epsilon : Fraction or None
-        Epsilon of one release, exactly [nats]; None where none is promised.
-    log_ratio : LogRatio or None
-        Largest log-ratio of the exact channel; infinite where ratings are released as they are, None where the channel
-        cannot be enumerated.
+        Epsilon that is claimed, exactly [nats]: of one release; behind a shuffler and of sums of a round, at a delta;
+        of a history. None where none is promised.
+    exact : float or None
+        What is really given away, by an exact law [nats]: the largest log-ratio of a channel, as the next float, so
+        that it is not above the claim where the channel is within it; what a multiset gives away where all other
+        devices hold one input that is known, to some 1e-5, and of questions that devices draw to some 1e-2; what a dose
+        of noise does. Infinite where ratings are released as they are, None where it cannot be computed.
     confidence : float
         Probability that all lower bounds hold.
     attacks : tuple of AttackResult
         Those that were made.
+    contradictions : tuple of str
+        What the exact law says against the claim, a line each; attacks say more.
     power : Power or None
-        Which leaks these attacks would have found; None where nothing is claimed, or no attack saw anything.
-    dust : Fraction
-        By how much `log_ratio` may exceed the claim where a class states floats [nats]; elsewhere not at all.
-    refused : str
-        Why devices refuse such queries, if they do; the attacks were made past the refusal.
+        Which leaks these attacks would have found, of one release; None where nothing is claimed, or no attack saw
+        anything.
     """
 
     table = "attacks"
+    view: str = ""
     design: str
-    guarantee: str
     epsilon: Epsilon
-    log_ratio: LogRatio | None
+    exact: float | None = None
     confidence: float
-    attacks: tuple[AttackResult, ...]
+    attacks: tuple[AttackResult, ...] = ()
+    contradictions: tuple[str, ...] = ()
     power: Power | None = None
-    dust: Fraction = Fraction(0)
-    refused: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what else the view says, by JSON's names
+    names: tuple[str, ...] = CLAIM  # JSON's, in its order
+    attack_names: tuple[str, ...] = ATTACK
 
     @property
     def claimed(self) -> float | None:
-        """Epsilon of one release [nats]; None where none is promised."""
+        """Epsilon that is claimed [nats]; None where none is promised."""
         return None if self.epsilon is None else as_float(self.epsilon)
 
     @property
-    def exact(self) -> float | None:
-        """`log_ratio` as the next float [nats]; not above `claimed` where the channel is within the claim."""
-        return None if self.log_ratio is None else float(self.log_ratio)
-
-    @property
-    def excess(self) -> float | None:
-        """By how much `log_ratio` is above the claim, however little [nats]; negative where it is below."""
-        return None if self.log_ratio is None or self.epsilon is None else self.log_ratio.beyond(self.epsilon)
-
-    @property
     def measured(self) -> float:
-        """Largest lower bound of what one release gives away [nats]: that of several is shared out."""
+        """Largest lower bound of what one release, or a round, gives away [nats]: that of several is shared out."""
         return max((attack.measured / attack.times for attack in self.attacks), default=0.0)
 
     @property
     def failures(self) -> list[str]:
         """The violations of the claim, a line each."""
-        if self.epsilon is None:
-            return []
-        lines = [self.refused] if self.refused else []
-        if self.log_ratio is not None and not self.log_ratio.within(self.epsilon + self.dust):
-            above = "" if math.isinf(float(self.log_ratio)) else f"{self.excess:.3g} "
-            lines.append(f"exact epsilon {self.exact:.9g} is {above}above the claimed {self.claimed:.9g}")
-        return lines + [
-            f"attack {attack.name} measured at least {attack.measured:.4g}, claimed are {attack.claimed:.9g}"
+        return [*self.contradictions] + [
+            f"attack {attack.name}{attack.by and f', by {attack.by}'}, measured at least {attack.measured:.4g}, "
+            f"claimed are {attack.claimed:.9g}"
             for attack in self.attacks
             if attack.epsilon is not None and attack.measured > attack.epsilon
         ]
 
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name] if name in self.facts else getattr(self, name)
+
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec audit --json` writes; infinity is the string ``"inf"``."""
-        names = "design guarantee claimed exact excess measured confidence held failures"
-        values = {name: getattr(self, name) for name in names.split()}
+        values = {name: self[name] for name in self.names}
         content = {name: "inf" if value == math.inf else value for name, value in values.items()}
-        attacks = [attack.as_json() for attack in self.attacks]
-        return {**content, "power": None if self.power is None else self.power.as_json(), "attacks": attacks}
+        if "power" in content:
+            content["power"] = None if self.power is None else self.power.as_json()
+        return {**content, "attacks": [attack.as_json(self.attack_names) for attack in self.attacks]}
 
     def __repr__(self) -> str:
         claimed, exact = ("none" if value is None else f"{value:g}" for value in (self.claimed, self.exact))
         return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {self.verdict}>"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CentralAudit(Scrutiny):
-    """What audits of central promises say: epsilon claimed, given away and measured, at one delta.
-
-    Attributes
-    ----------
-    design : str
-        The mechanism, with its settings where they are not the default.
-    epsilon : float
-        Central epsilon that is claimed at the audit's delta, from above [nats].
-    delta : float
-        The audit's delta; of two servers that for which the noise was made, 0 for Laplace noise.
-    epsilon_at_least : float
-        What is really given away [nats]: by the multiset where all other devices hold one input that is known, to some
-        1e-5, and of questions that devices draw to some 1e-2; or by one dose of noise, by its exact law.
-    confidence : float
-        Probability that all lower bounds hold.
-    attacks : tuple of AttackResult
-        Those that were made.
-    neighbours : str
-        ``"replace"``, one device's ratings by any others, or ``"add-remove"``.
-    """
-
-    table = "attacks"
-    trust_model: ClassVar[str]
-    leak_source: ClassVar[str]  # what gives `epsilon_at_least` away, in words
-    kind_fields: ClassVar[tuple[str, ...]]  # names of the fields and properties that JSON tells beside those of all
-    design: str
-    epsilon: float
-    delta: float
-    epsilon_at_least: float
-    confidence: float
-    attacks: tuple[AttackResult, ...]
-    neighbours: str = "replace"
-
-    @property
-    def measured(self) -> float:
-        """Largest lower bound of what a round gives away of a device [nats]."""
-        return max((attack.measured for attack in self.attacks), default=0.0)
-
-    @property
-    def failures(self) -> list[str]:
-        """The violations of the claim, a line each."""
-        lines = []
-        if self.epsilon_at_least > self.epsilon * (1 + 1e-3):
-            lines.append(
-                f"{self.leak_source} gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}"
-            )
-        return lines + [
-            f"attack {attack.name}, by {attack.by}, measured at least {attack.measured:.4g}, "
-            f"claimed are {self.epsilon:.5g}"
-            for attack in self.attacks
-            if attack.measured > self.epsilon
-        ]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what `blindrec audit --trust ... --json` writes."""
-        rows = [attack.as_json() for attack in self.attacks]
-        for row in rows:
-            del row["right_at_most"]  # which holds at delta 0
-        shared = ("design", "epsilon", "epsilon_at_least", "delta", "neighbours", "measured", "confidence")
-        content = {name: getattr(self, name) for name in (*shared, *self.kind_fields)}
-        verdict = {"held": not self.failures, "failures": self.failures, "attacks": rows}
-        return {"trust_model": self.trust_model} | content | verdict
-
-    def __repr__(self) -> str:
-        figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
-        return f"<{self.design}, {self.trust_model}: {figures}, {self.verdict}>"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ShuffledAudit(CentralAudit):
-    """The result of an audit of a mechanism's reports behind a shuffler; it also has what `CentralAudit` has.
-
-    Attributes
-    ----------
-    amplified_for : int
-        Devices of a round, for which the central epsilon is claimed.
-    epsilon_local : float
-        Epsilon of each device's report [nats], which is left if the shuffler tells who sent what.
-    bound : str
-        The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
-    own_questions : bool
-        Whether devices draw their questions from private coins, and report them.
-    """
-
-    trust_model = "shuffled"
-    leak_source = "the multiset"
-    kind_fields = ("epsilon_local", "amplified_for", "bound", "own_questions")
-    amplified_for: int
-    epsilon_local: float
-    bound: str
-    own_questions: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ServersAudit(CentralAudit):
-    """The result of an audit of the sums that two servers publish; it also has what `CentralAudit` has.
-
-    Attributes
-    ----------
-    noise : str
-        ``"servers"``: each server adds a dose; ``"devices"``: devices add shares of one.
-    noise_deviation : float
-        Standard deviation of all noise in a published total.
-    answered : int
-        Devices of a round; of noise of devices the fewest whose sum the servers open.
-    honest_noise : int or None
-        Honest devices on whose noise epsilon counts; None where servers add it, and epsilon holds for any number.
-    bytes_per_device : int
-        What a device sends to both servers.
-    """
-
-    trust_model = "two-servers"
-    leak_source = "a dose of noise"
-    kind_fields = (
-        *("epsilon_local", "noise", "noise_deviation", "honest_noise", "answered", "bytes_per_device"),
-        *("trusted", "if_trust_fails"),
-    )
-    epsilon_local: ClassVar[None] = None  # no device randomizes what it sends
-    noise: str
-    noise_deviation: float
-    answered: int
-    honest_noise: int | None
-    bytes_per_device: int
-
-    @property
-    def trusted(self) -> str:
-        """Who is trusted with what, in words."""
-        return TRUST[self.trust_model].guarantee(honest=self.honest_noise or 0)["trusted"]
-
-    @property
-    def if_trust_fails(self) -> str:
-        """What is left if that is misplaced, in words."""
-        return TRUST[self.trust_model].guarantee(honest=self.honest_noise or 0)["if_trust_fails"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amplification:
-    """The guarantees of shuffled reports: the central one that holds, and what is left if the shuffler lies.
-
-    Attributes
-    ----------
-    design : str
-        The mechanism or channel.
-    users : int
-        Honest devices n that answer; absentees and liars hide nobody.
-    epsilon : float
-        Central epsilon [nats]: of the multiset of all reports, which is what the server sees. Certified from above.
-    epsilon_local : float
-        Epsilon of each device's own report [nats], which holds whatever the shuffler does.
-    delta : float
-        The central guarantee's delta.
-    neighbours : str
-        ``"replace"``: one device's ratings are replaced by any others, and n is public.
-    bound : str
-        The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
-    epsilon_at_least : float or None
-        What the multiset really gives away where the server knows all others' ratings [nats], to some 1e-5: a measure
-        of how tight the bound is, and no certificate. None where nobody computed it.
-    settings : dict
-        Settings of the mechanism that follow from the central epsilon, by their names.
-    """
-
-    design: str
-    users: int
-    epsilon: float
-    epsilon_local: float
-    delta: float
-    bound: str
-    epsilon_at_least: float | None
-    neighbours: str = "replace"
-    settings: Mapping[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)

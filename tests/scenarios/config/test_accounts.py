@@ -26,8 +26,7 @@ from scenarios.config.shuffled_account import smallest_round
 from scenarios.data import populations
 from scenarios.families.main import main_job
 from scenarios.families.main.main_columns import record
-from scenarios.studies.scrutiny.servers_audit import servers_audit
-from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
+from scenarios.studies.scrutiny.audit import audit
 from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -366,8 +365,8 @@ def test_delta_falls_with_people_where_nobody_gives_one(monkeypatch: pytest.Monk
         ]
         deltas = [one.account.guarantee.delta for one in specs] + [one.delta for one in promises]
         assert deltas == [delta] * 4
-    for audit in ("shuffled_audit", "servers_audit"):
-        monkeypatch.setattr(f"scenarios.studies.scrutiny.{audit}.FEWEST_ROUNDS", 2)
-    monkeypatch.setattr("scenarios.studies.scrutiny.shuffled_audit.SIMULATIONS", 1)
-    assert shuffled_audit("grr", users=4000, releases=4000).delta == 1 / 4000
-    assert servers_audit(users=2000, releases=2000).delta == 1 / 2000
+    for view in ("shuffler_view", "servers_view"):
+        monkeypatch.setattr(f"scenarios.studies.scrutiny.{view}.FEWEST_ROUNDS", 2)
+    monkeypatch.setattr("scenarios.studies.scrutiny.shuffler_view.SIMULATIONS", 1)
+    assert audit("grr", trust="shuffled", users=4000, releases=4000)["delta"] == 1 / 4000
+    assert audit("totals", trust="two-servers", users=2000, releases=2000)["delta"] == 1 / 2000

@@ -22,19 +22,22 @@ from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import remark, show_table
-from scenarios.studies.answer import ALWAYS, RUNGS
+from scenarios.studies.answer import ALWAYS, RISK, RUNGS, VOLUNTEERS, Answer
 from scenarios.studies.compare.comparison_settings import EVERY_ROW, Comparison
 from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, Histories
 from scenarios.studies.compare.risk.views import row_risk
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scales import epsilons_of
-from scenarios.studies.compare.scoring import rows_of
+from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, rows_of
+from scenarios.studies.compare.summary import FEATURES
 from scenarios.studies.compare.worlds import table_of
 from scenarios.studies.rates import MARKS, GameRate, Rate, ViewRisk, per_hundred
 from scenarios.studies.sweep.sweeps import Sweep
 
 LADDER = (CURATOR, TWO_SERVERS, SHUFFLED, LOCAL)
+SIZE = 200, 2
+"""People who are attacked, and others whom each is told from, of a comparison's leaders: in seconds a row."""
 FEWEST = 20  # People of a file; of fewer no decile can be said
 BELOW = {"by law": "  others by law", "lies": "  if it lies"}
 """What stands under "who is trusted" for views of a row beside the first."""
@@ -59,13 +62,40 @@ class RiskMeasurement:
 
 
 @one_thread()
-def measure(settings: Comparison, key: RiskKey) -> RiskMeasurement:
-    """Measure one unit, in this process."""
+def measure(
+    settings: Comparison, row: str, epsilon: str, users: int, size: tuple[int, int] = (MOST_PEOPLE, OTHERS)
+) -> RiskMeasurement:
+    """Measure a row, in this process."""
     stop_if_abandoned()
     begin = time.perf_counter()
-    row = rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
-    views = row_risk(settings, row, key.epsilon, key.users)
+    views = row_risk(settings, rows_of(settings)[row], epsilon, users, size=size)
     return RiskMeasurement(views=views, seconds=time.perf_counter() - begin)
+
+
+def measure_leader(settings: Comparison, key: CompareKey) -> CompareMeasurement:
+    """Measure the risk of a row of a comparison, in this process."""
+    risk = measure(settings, key.mechanism, key.epsilon, key.users, SIZE)
+    return CompareMeasurement(scores=(), simulated=None, risks=risk.views, seconds=risk.seconds)
+
+
+def risk_units(settings: Comparison, answer: Answer) -> Mapping[CompareKey, Callable[[], CompareMeasurement]]:
+    """Return a unit for the row that leads each rung of a comparison with the people there are."""
+    # Which are measured after all others, for the answer's table and page
+    names = {float(Fraction(name)): name for name in epsilons_of(settings) if name != "inf"}
+    keys = [
+        CompareKey(
+            RISK,
+            f"{rung.key}: {rung.cell.mechanism.removesuffix(FEATURES)}",
+            names[at.epsilon],
+            answer.people,
+            "",
+            settings.seed,
+        )
+        for at in answer.by_epsilon
+        for rung in at.rungs
+        if rung.key != VOLUNTEERS and rung.cell is not None
+    ]
+    return {key: partial(measure_leader, settings, key) for key in dict.fromkeys(keys)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +126,9 @@ class RiskSweep(Sweep[RiskKey, RiskMeasurement]):
             for epsilon in epsilons_of(settings)
             for row in rows
         ]
-        return {key: partial(measure, settings, key) for key in keys}
+        return {
+            key: partial(measure, settings, f"{key.trust_model}: {key.mechanism}", key.epsilon, users) for key in keys
+        }
 
     def work(self) -> float:
         """Predict what all units take [s of one processor]."""

@@ -49,7 +49,7 @@ from scenarios.studies.rates import GameRate, How, ViewName, ViewRisk
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RowView:
     """An attacker's view of a row, and its best test; None where only the bound is known."""
 
     name: ViewName
@@ -85,26 +85,26 @@ def whole_world(table: RatingTable, like_from: float | None) -> FileWorld:
     return FileWorld(fold=LikesFold(train=train, liked=liked, holdout=nothing), matrix=matrix_of(liked), features=None)
 
 
-def views_of(row: Row, world: FileWorld, request: RowRequest, games: Games) -> list[View]:
+def views_of(row: Row, world: FileWorld, request: RowRequest, games: Games) -> list[RowView]:
     """Return the views of a row: while trust holds, by law of all others where that is known, and if trust fails."""
     assert request.epsilon is not None  # rows without noise have no risk but all
     epsilon, delta = as_float(request.epsilon), row.delta(request.settings, request.users) or 0.0
     if row.trust_model == CURATOR:
         attack = _curator_attack(row, world, request)
-        return _with_law([View("holds", _how(attack), epsilon, delta, attack)], games, request.users)
+        return _with_law([RowView("holds", _how(attack), epsilon, delta, attack)], games, request.users)
     asks = asks_of(row.sampled(world, request)) if isinstance(row, RunRow) and row.has_law else ()
     if row.trust_model == TWO_SERVERS:
         attack = _servers_attack([ask.query for ask in asks], world)
-        return _with_law([View("holds", _how(attack), epsilon, delta, attack)], games, request.users)
+        return _with_law([RowView("holds", _how(attack), epsilon, delta, attack)], games, request.users)
     if row.trust_model == LOCAL:
         attack = _report_attack(asks, world)
-        return [View("holds", _how(attack), epsilon, 0.0, attack)]
+        return [RowView("holds", _how(attack), epsilon, 0.0, attack)]
     mixed, alone = _report_attack(asks, world, shuffled=True), _report_attack(asks, world)
     locals_of = [as_float(ask.query.epsilon) for ask in asks]
     local = None if not asks else max(locals_of) if _is_of_groups(asks) else sum(locals_of)
     how: How = "bound" if mixed is None else "certified"
-    views = _with_law([View("holds", how, epsilon, delta, mixed)], games, request.users)
-    return [*views, View("lies", _how(alone), local, 0.0, alone)]
+    views = _with_law([RowView("holds", how, epsilon, delta, mixed)], games, request.users)
+    return [*views, RowView("lies", _how(alone), local, 0.0, alone)]
 
 
 def _is_of_groups(asks: Sequence[Ask]) -> bool:
@@ -120,7 +120,7 @@ def _how(attack: BestTest | None) -> How:
     return "simulated" if isinstance(attack, LikesSum) else "exact"
 
 
-def _with_law(views: list[View], games: Games, users: int) -> list[View]:
+def _with_law(views: list[RowView], games: Games, users: int) -> list[RowView]:
     """Add the view of an attacker who knows all others by their law alone."""
     (view,) = views
     law: LawOfOthers | None = None

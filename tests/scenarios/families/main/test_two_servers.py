@@ -21,7 +21,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_columns import record
 from scenarios.families.main.run import MainResult, run
 from scenarios.store.journal import Journal
-from scenarios.studies.scrutiny.audit import audit, every_name
+from scenarios.studies.scrutiny.audit import audit, design_names
 
 
 def shared(**changes: Any) -> Scenario:
@@ -186,6 +186,6 @@ def test_servers_that_hold_different_shares_collect_again_and_end_in_the_end() -
 
 
 def test_what_is_answered_in_shares_has_no_release_that_an_audit_could_attack() -> None:
-    assert "totals" not in every_name()
+    assert "totals" not in design_names("local")
     with pytest.raises(InputError, match="uniform alone"):
         audit("totals")

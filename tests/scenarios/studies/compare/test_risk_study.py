@@ -14,8 +14,7 @@ from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED
 from scenarios.pages.answer_page import templates
 from scenarios.studies.answer import Answer, answer_table, right_at_most
 from scenarios.studies.compare.comparison import comparison
-from scenarios.studies.compare.risk.leaders import risk_units
-from scenarios.studies.compare.risk.risk_study import bound_text, risk
+from scenarios.studies.compare.risk.risk_study import bound_text, risk, risk_units
 from scenarios.studies.compare.risk.views import row_risk
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.rates import GameRate, Rate, ViewRisk

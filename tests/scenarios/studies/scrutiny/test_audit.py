@@ -25,12 +25,14 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import GridLaplace
 from scenarios.commands.scrutiny_commands import in_nats
-from scenarios.studies.scrutiny import release_laws as sampling
-from scenarios.studies.scrutiny.attacks import at_least, best_event, frequency_scores, model, parts_of, smallest_leak
-from scenarios.studies.scrutiny.audit import audit, every_name
+from scenarios.studies.scrutiny import release_view
+from scenarios.studies.scrutiny.attacks import at_least, best_event, frequency_scores, parts_of, smallest_leak
+from scenarios.studies.scrutiny.audit import audit, design_names
 from scenarios.studies.scrutiny.mechanism_under_test import SECRET, TINY, stored, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw, LogRatios
-from scenarios.studies.scrutiny.verdicts import Audit
+from scenarios.studies.scrutiny.release_view import law_facts, release_audit
+from scenarios.studies.scrutiny.two_tier_view import model
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit
 
 KEYS = {"design", "guarantee", "claimed", "exact", "excess", "measured", "confidence", "held", "failures", "attacks"}
 KEYS |= {"power"}
@@ -67,7 +69,8 @@ def test_one_bit_is_measured_near_its_claim(blindrec: Command, tmp_path: Path) -
 
 def verdict(channel: Any, epsilon: Fraction) -> Audit:
     """What an audit without attacks says of a channel."""
-    return Audit(design="it", guarantee="", epsilon=epsilon, log_ratio=channel.log_ratio, confidence=0.999, attacks=())
+    nothing = AttackResult(measured=0.0, right=0.5, plays=1)
+    return release_audit("it", "", law_facts(epsilon, channel.log_ratio), (nothing,), 0.999)
 
 
 def channels_of(name: str) -> Callable[[Fraction], list[Any]]:
@@ -98,7 +101,7 @@ def with_a_hair_less_noise(channel: Any) -> Any:
     return replace(channel, **{coins: getattr(channel, coins) - 1})
 
 
-@pytest.mark.parametrize("name", [name for name in every_name() if channels_of(name)(Fraction(1))])
+@pytest.mark.parametrize("name", [name for name in design_names("local") if channels_of(name)(Fraction(1))])
 def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(name: str) -> None:
     """The verdict is exact: of many epsilons, and of twins that exceed them by so little that mostly no float shows it.
 
@@ -116,9 +119,9 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
             if number % 5:
                 continue
             twin = verdict(with_a_hair_less_noise(channel), epsilon)
-            assert twin.excess is not None
-            assert present(honest.excess) < 0 < twin.excess < (0.01 if name == "laplace" else 1e-6)
-            above = f"is {twin.excess:.3g} above the claimed {float(epsilon):.9g}"
+            assert twin["excess"] is not None
+            assert present(honest["excess"]) < 0 < twin["excess"] < (0.01 if name == "laplace" else 1e-6)
+            above = f"is {twin['excess']:.3g} above the claimed {float(epsilon):.9g}"
             assert twin.failures == [f"exact epsilon {twin.exact:.9g} {above}"]
             unseen += twin.exact == honest.exact
     assert unseen > size(5, 1) or name == "laplace"
@@ -208,14 +211,14 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
         asked.append(secret)
         return Cohort(ratings, secret, first, stop, budget)
 
-    monkeypatch.setattr(sampling, "Cohort", noted)
+    monkeypatch.setattr(release_view, "Cohort", noted)
     attacks = audit("grr", releases=1000).attacks
     assert asked[0] != SECRET  # the search
     assert asked[1:] == [SECRET] * len(attacks)
     subject = subjects("grr", {})[0]
     query = subject.query(TINY, Fraction(1))
     ratings, law = stored([()], [0] * 1000, TINY.items), ClaimedLaw(subject, query)
-    one, other = (sampling.answers([law], ratings, secret)[0][0] for secret in (SECRET, asked[0]))
+    one, other = (release_view.answers([law], ratings, secret)[0][0] for secret in (SECRET, asked[0]))
     assert 0 < (one == other).all(axis=1).mean() < 0.9
 
 
@@ -258,7 +261,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[dishonest.Plain]) -> None:
     found, twin = (audit(kind(leaks=leaks), releases=30_000) for leaks in (True, False))
     assert found.measured > 1.1
-    assert any(line.startswith(f"attack {BY[kind]} ") for line in found.failures), found.failures
+    assert any(line.startswith(f"attack {BY[kind]}, ") for line in found.failures), found.failures
     assert twin.held, twin.failures
     assert 0.5 < twin.measured <= 1
 
@@ -280,8 +283,8 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[dish
     twin = audit(kind(leaks=False), releases=10_000)
     assert twin.held
     if kind is not dishonest.LessNoise:  # A run says of the same channels that they were checked exactly
-        assert "not checked" not in twin.guarantee
-        assert found.guarantee.endswith("not checked)")
+        assert "not checked" not in twin["guarantee"]
+        assert found["guarantee"].endswith("not checked)")
 
 
 @pytest.mark.statistical

@@ -6,7 +6,7 @@ a fair coin. What is measured is held against the central epsilon that is claime
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations, product
 from typing import Any, NamedTuple, Protocol
@@ -16,12 +16,7 @@ import numpy as np
 from actors.ratings import RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.agreement import Agreement
-from coordinator.protocol.amplification import (
-    KnownOthers,
-    ShufflerBound,
-    largest_local_epsilon,
-    shuffled_epsilon,
-)
+from coordinator.protocol.amplification import KnownOthers, ShufflerBound, largest_local_epsilon, shuffled_epsilon
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Ints, Words, Words2
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import as_words, derive
@@ -29,17 +24,16 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.randomizers import Randomizer, randomizer_of
 from coordinator.protocol.trust import ShuffledRound
 from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.attacks import Game, Observations, View, central_audit, require_game
 from scenarios.studies.scrutiny.mechanism_under_test import (
     PLAIN,
     TINY,
     Choice,
-    MechanismUnderTest,
     Rated,
     Size,
     inputs,
@@ -47,9 +41,9 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
 )
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
-from scenarios.studies.scrutiny.verdicts import ShuffledAudit
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit
 
-REPORTS, USERS, DELTA = 8_000_000, 200, 1e-3
+USERS, DELTA = 200, 1e-3
 FEWEST_ROUNDS = 1500  # of an attack, at least
 BLOCK = 1 << 18  # reports that are drawn at once
 QUESTIONS, THIRDS = 1 << 14, 6  # Questions of devices' own that are tried, and inputs of all others
@@ -176,23 +170,6 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio
     return _worst_of((Trio(rows, reports.chances, reports) for rows, reports in numbered), epsilon, users)
 
 
-class Game(NamedTuple):
-    """The rounds that an attack plays."""
-
-    name: str
-    meaning: str
-    share: float  # of all reports
-    short: bool = False  # whether only few devices answer
-    longer: bool = False  # whether the victim's report is longer than others'
-
-
-GAMES = (
-    Game("multiset", "two inputs of one device, where all others' are known", 0.7),
-    Game("short rounds", "the same, where few of the devices answer", 0.15, short=True),
-    Game("lengths", "the same, where the device's report is longer than others'", 0.15, longer=True),
-)
-
-
 def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
     """Return two inputs and what others hold so that the multiset gives away most at a central epsilon."""
     # Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
@@ -215,27 +192,124 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
     return _worst_of(trios.values(), epsilon, users)
 
 
-class Rounds:
-    """Rounds of devices of which one, the victim, holds either of two inputs, and all others a third one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundGame(Game):
+    """Rounds in which two inputs of one device are told apart, where all others' are known."""
+
+    share: float  # of all reports
+    short: bool = False  # whether only few devices answer
+    longer: bool = False  # whether the victim's report is longer than others'
+
+
+GAMES = (
+    RoundGame(name="multiset", meaning="two inputs of one device, where all others' are known", share=0.7),
+    RoundGame(name="short rounds", meaning="the same, where few of the devices answer", share=0.15, short=True),
+    RoundGame(
+        name="lengths", meaning="the same, where the device's report is longer than others'", share=0.15, longer=True
+    ),
+)
+
+
+class ShufflerView(View[RoundGame]):
+    """A server behind a shuffler: of rounds in which all devices but the victim, which has two, hold a third input."""
+
+    flag, seed, releases = "--trust shuffled", 20261126, 8_000_000
 
     def __init__(
         self,
-        law: ClaimedLaw,
-        trio: Trio,
-        users: int,
-        make: MakeShuffler,
-        coins: np.random.Generator,
+        design: str | Mechanism,
+        *,
+        users: int = USERS,
+        epsilon: Fraction | float | str | None = None,
+        epsilon_local: Fraction | float | str | None = None,
+        delta: float | None = None,
+        settings: Choice | None = None,
+        items: int = TINY.items,
+        rated: int = TINY.rated,
+        own_questions: bool = False,
+        shuffler: MakeShuffler = Shuffler,
     ) -> None:
-        self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
-        self._agreement = Agreement(trust=SHUFFLED, devices=users)  # what is central is what is measured
-        self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
+        size = require_game(users=users, items=items, rated=rated)
+        if epsilon is not None and epsilon_local is not None:
+            raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
+        self.delta = min(DELTA, 1 / users) if delta is None else delta
+        subject = shuffled_subject(design, settings, size, own_questions=own_questions)
+        self.label, self._users, self._make = subject.label, users, shuffler
 
-    def looks(self, game: Game, rounds: int) -> Iterator[tuple[tuple[dict[str, Floats], Floats2], Bools]]:
-        """Yield block by block scores of what the server gets, features, and whether a victim holds the first input."""
-        most = max(1, BLOCK // self._users)
+        def query_at(local: Fraction) -> Query:
+            return replace(subject.query(size, local), own_questions=own_questions)
+
+        def randomizer_at(local: Fraction | float) -> Randomizer:
+            return randomizer_of(subject.public, query_at(finite_epsilon(local)), subject.label)
+
+        local = finite_epsilon(1 if epsilon_local is None else epsilon_local)
+        if epsilon_local is None:
+            local = largest_local_epsilon(
+                lambda nats: randomizer_at(nats).bound,
+                epsilon=finite_epsilon(1 if epsilon is None else epsilon),
+                devices=users,
+                delta=self.delta,
+                any_delta=True,
+            )
+        query = query_at(local)
+        if query.bits > MOST_BITS:
+            raise InputError(
+                f"reports have {query.bits} bits, of which {MOST_BITS} at most are enumerated; lower items"
+            )
+        self._local, self._randomizer, self._law = (
+            as_float(query.epsilon),
+            randomizer_at(local),
+            ClaimedLaw(subject, query),
+        )
+        self._claimed, find = self._smallest(self._randomizer.bound), own_trio if own_questions else worst_trio
+        self._trio = find(self._law, size, epsilon=min(self._claimed, 0.9 * self._local), users=users)
+        self._agreement = Agreement(trust=SHUFFLED, devices=users)  # what is central is what is measured
+        self._ratios = self._trio.chances[:2] / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
+
+    @staticmethod
+    def designs(*, own_questions: bool = False) -> list[str]:
+        """Return the mechanisms whose devices a shuffler can hide, or can if they draw their questions."""
+        # Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are
+        # enumerated.
+        names = []
+        for name in local_mechanisms():
+            with suppress(InputError):
+                subject = shuffled_subject(name, None, TINY, own_questions=own_questions)
+                query = replace(subject.query(TINY, PLAIN), own_questions=own_questions)
+                if not own_questions or (subject.public.levels(query) is not None and query.bits <= MOST_BITS):
+                    names.append(subject.server.name)
+        return names
+
+    def games(self, releases: int, coins: np.random.Generator) -> list[RoundGame]:  # noqa: ARG002 (nothing is drawn)
+        """See `View.games`."""
+        return [replace(game, epsilon=Fraction(self._claimed)) for game in GAMES]
+
+    def observe(self, game: RoundGame, releases: int, coins: np.random.Generator) -> Observations:
+        """Let rounds of devices answer through shufflers, block by block; see `View.observe`."""
+        rounds, most = max(FEWEST_ROUNDS, int(game.share * releases) // self._users), max(1, BLOCK // self._users)
+        blocks = list[Observations]()
         for number, first in enumerate(range(0, rounds, most)):
-            secret = self._coins.random(min(most, rounds - first)) < 0.5
-            yield self._look(game, secret, as_words(derive(number, f"devices of {game.name}"))), secret
+            secret = coins.random(min(most, rounds - first)) < 0.5
+            blocks.append(self._block(game, secret, as_words(derive(number, f"devices of {game.name}")), coins))
+        return Observations.joined(blocks)
+
+    def verdict(self, attacks: tuple[AttackResult, ...], confidence: float) -> Audit:
+        """See `View.verdict`."""
+        return central_audit(
+            self,
+            attacks,
+            confidence,
+            claimed=self._claimed,
+            exact=self._smallest(self._trio.bound),
+            source="the multiset",
+            epsilon_local=self._local,
+            amplified_for=self._users,
+            bound=self._randomizer.name,
+            own_questions=self._law.query.own_questions,
+        )
+
+    def _smallest(self, bound: ShufflerBound) -> float:
+        return shuffled_epsilon(bound, local_epsilon=self._local, devices=self._users, delta=self.delta, any_delta=True)
 
     def log_ratio(self, reports: Ints) -> Floats:
         """Return the log-ratio of the two inputs' chances of single reports; 0 where there is none."""
@@ -252,12 +326,12 @@ class Rounds:
         counts = np.bincount(keys.ravel(), minlength=rounds * (size + 1)).reshape(rounds, size + 1)
         return counts[:, :size].astype(np.float32)
 
-    def _look(self, game: Game, secret: Bools, devices_secret: Words) -> tuple[dict[str, Floats], Floats2]:
+    def _block(self, game: RoundGame, secret: Bools, devices_secret: Words, coins: np.random.Generator) -> Observations:
         """Let devices answer, one round after another, and shuffle each round."""
         # The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are
         # consecutive.
         users, rounds, width = self._users, secret.size, self._law.query.bits
-        victim = int(self._coins.integers(users))
+        victim = int(coins.integers(users))
         user = np.full((users, rounds), 2, np.int64)
         user[victim] = np.where(secret, 0, 1)
         flat, flat_questions = self._answers(user.ravel(), devices_secret, 0, user.size)
@@ -265,7 +339,7 @@ class Rounds:
         own_words = None if flat_questions is None else np.ascontiguousarray(flat_questions.reshape(users, rounds).T)
         present = np.ones((rounds, users), np.bool_)
         if game.short:
-            present = self._coins.random(present.shape) < PRESENT / users
+            present = coins.random(present.shape) < PRESENT / users
             present[:, victim] = True
             bits[~present] = 0
         seen, counts = np.zeros(bits.shape, np.uint8), np.zeros(rounds, np.int64)
@@ -295,7 +369,7 @@ class Rounds:
             "question of its address": self.log_ratio(by_place[2]),
             "simulated device": _log_ratio(self._simulated(reports, victim * rounds, rounds)),
         }
-        return scores, self.histogram(reports)
+        return Observations(secret, scores, features=self.histogram(reports))
 
     def _shuffled(
         self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
@@ -367,149 +441,3 @@ def _log_ratio(weights: Floats2) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios: Floats = np.nan_to_num(np.log(weights[0]) - np.log(weights[1]), nan=0.0)
     return ratios
-
-
-def audit_shuffled(
-    subject: MechanismUnderTest,
-    query: Query,
-    *,
-    users: int,
-    delta: float,
-    size: Size,
-    reports: int,
-    doubt: float,
-    make: MakeShuffler = Shuffler,
-) -> ShuffledAudit:
-    """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of what devices run."""
-    if query.bits > MOST_BITS:
-        raise InputError(f"reports have {query.bits} bits, of which {MOST_BITS} at most are enumerated; lower items")
-    local, randomizer = as_float(query.epsilon), randomizer_of(subject.public, query, subject.label)
-    claimed = _smallest(randomizer.bound, local, users, delta)
-    law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
-    find = own_trio if query.own_questions else worst_trio
-    trio = find(law, size, epsilon=min(claimed, 0.9 * local), users=users)
-    rounds = Rounds(law, trio, users, make, coins)
-    attacks = []
-    for game in GAMES:
-        blocks = rounds.looks(game, max(FEWEST_ROUNDS, int(game.share * reports) // users))
-        looks, secrets = zip(*blocks, strict=True)
-        about: dict[str, Any] = {"name": game.name, "meaning": game.meaning, "epsilon": Fraction(claimed)}
-        about |= {"delta": delta, "doubt": doubt / len(GAMES)}
-        attacks.append(central_attack(looks, secrets, **about, coins=coins))
-    return ShuffledAudit(
-        design=subject.label,
-        amplified_for=users,
-        epsilon=claimed,
-        epsilon_local=local,
-        delta=delta,
-        bound=randomizer.name,
-        epsilon_at_least=_smallest(trio.bound, local, users, delta),
-        confidence=1 - doubt,
-        attacks=tuple(attacks),
-        own_questions=query.own_questions,
-    )
-
-
-def _smallest(bound: ShufflerBound, local: float, users: int, delta: float) -> float:
-    return shuffled_epsilon(bound, local_epsilon=local, devices=users, delta=delta, any_delta=True)
-
-
-def shuffled_audit(
-    design: str | Mechanism,
-    *,
-    users: int = USERS,
-    epsilon: Fraction | float | str | None = None,
-    epsilon_local: Fraction | float | str | None = None,
-    delta: float | None = None,
-    settings: Choice | None = None,
-    releases: int = REPORTS,
-    items: int = TINY.items,
-    rated: int = TINY.rated,
-    confidence: float = CONFIDENCE,
-    own_questions: bool = False,
-    shuffler: MakeShuffler = Shuffler,
-) -> ShuffledAudit:
-    """Attack a mechanism's real reports behind a shuffler, and hold what they give away against the central epsilon.
-
-    The server sees what the shuffler hands on, and knows what all other devices hold. A sound mechanism behind a sound
-    shuffler fails with probability ``1 - confidence`` at most (Clopper and Pearson, 1934, Bonferroni over the attacks).
-
-    Parameters
-    ----------
-    design : str or Mechanism
-        A mechanism's name, or ``package.module:Name`` of a custom one, or a custom one itself.
-    users : int
-        Devices of a round, all honest; the claim is about so many.
-    epsilon : Fraction, float or str, optional
-        Central epsilon [nats]; by default 1. Devices answer under the largest local one that keeps it.
-    epsilon_local : Fraction, float or str, optional
-        Or epsilon of each device's report [nats]; the central one follows.
-    delta : float, optional
-        Of the central guarantee; by default 0.001, and at most ``1 / users``. At those that a run should have nothing
-        can be measured.
-    settings : dict, optional
-        The mechanism's settings that are not the default.
-    releases : int
-        How many reports are looked at in all.
-    items, rated : int
-        Size of the catalogue, and how many items a device rated at most.
-    confidence : float
-        Probability that all lower bounds hold.
-    own_questions : bool
-        Whether devices draw their questions from private coins, and report them.
-    shuffler : callable, optional
-        What makes the shuffler of a round from its query and terms; by default that of runs.
-
-    Raises
-    ------
-    InputError
-        If a shuffler cannot hide the mechanism's devices, or the numbers are none.
-
-    Examples
-    --------
-    >>> result = shuffled_audit("grr", users=50, epsilon_local=2, releases=100_000)
-    >>> result.held, result.epsilon < result.epsilon_local
-    (True, True)
-    """
-    size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
-    if epsilon is not None and epsilon_local is not None:
-        raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
-    delta = min(DELTA, 1 / users) if delta is None else delta
-    subject = shuffled_subject(design, settings, size, own_questions=own_questions)
-
-    def query_at(local: Fraction) -> Query:
-        return replace(subject.query(size, local), own_questions=own_questions)
-
-    if epsilon_local is None:
-        local = largest_local_epsilon(
-            lambda nats: randomizer_of(subject.public, query_at(finite_epsilon(nats)), subject.label).bound,
-            epsilon=finite_epsilon(1 if epsilon is None else epsilon),
-            devices=users,
-            delta=delta,
-            any_delta=True,
-        )
-    else:
-        local = finite_epsilon(epsilon_local)
-    return audit_shuffled(
-        subject,
-        query_at(local),
-        users=users,
-        delta=delta,
-        size=size,
-        reports=releases,
-        doubt=1 - confidence,
-        make=shuffler,
-    )
-
-
-def shuffled_names(*, own_questions: bool = False) -> list[str]:
-    """Return the mechanisms whose devices a shuffler can hide; or those that it can if they draw their questions."""
-    # Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are enumerated.
-    names = []
-    for name in local_mechanisms():
-        with suppress(InputError):
-            subject = shuffled_subject(name, None, TINY, own_questions=own_questions)
-            query = replace(subject.query(TINY, PLAIN), own_questions=own_questions)
-            if not own_questions or (subject.public.levels(query) is not None and query.bits <= MOST_BITS):
-                names.append(subject.server.name)
-    return names

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command, refused
+from runs import Command, present, refused
 from statistical import normal_radius
 
 import blindrec as face
-from scenarios.studies.scrutiny.history_audit import (
+from scenarios.studies.scrutiny.attacks import rate_of_guesses
+from scenarios.studies.scrutiny.history_view import (
     CHANGE,
     FILM,
     HISTORY,
@@ -22,11 +23,11 @@ from scenarios.studies.scrutiny.history_audit import (
     ONCE,
     SPLIT,
     WHOLE,
-    HistoryAudit,
+    HistoryGame,
+    HistoryView,
     SetReports,
-    _memoized_rows,
-    _sums_rows,
 )
+from scenarios.studies.scrutiny.verdicts import Audit
 
 SMALL: dict[str, Any] = {"periods": 5, "items": 200, "rated": 5, "releases": 600, "users": 300}
 
@@ -35,9 +36,20 @@ def reports(epsilon: Fraction) -> SetReports:
     return SetReports.of(epsilon, ITEMS, LIKES)
 
 
+Rows = dict[tuple[str, str], dict[str, Any]]
+
+
+def rows_of(audit: Audit) -> Rows:
+    """Rows of an audit by practice and attack; those of sums are of a curator."""
+    return {
+        (row["practice"] + ("" if row["trust_model"] == "local" else ", sums"), row["attack"]): row
+        for row in audit.as_json()["attacks"]
+    }
+
+
 @pytest.fixture(scope="module")
-def small() -> HistoryAudit:
-    return face.history_audit(**SMALL)
+def small() -> Audit:
+    return face.audit(**SMALL)
 
 
 def test_beliefs_after_a_year_are_those_of_the_prototype() -> None:
@@ -59,47 +71,51 @@ def test_beliefs_after_a_year_are_those_of_the_prototype() -> None:
 
 
 def test_sums_tell_what_two_normal_laws_do() -> None:
-    rows = {(row.practice, row.attack): row for row in _sums_rows(Fraction(1), 12)}
-    assert rows[SPLIT, HISTORY].right_exact == pytest.approx(0.547, abs=1e-3)
-    assert rows[SPLIT, CHANGE].advantage == pytest.approx(0.077, abs=1e-3)
-    assert rows[WHOLE, HISTORY].right_exact == pytest.approx(0.659, abs=1e-3)
-    (history, _, daily, _) = _sums_rows(Fraction(1), 365)
-    assert daily.right_exact == pytest.approx(0.988, abs=1e-3)
-    assert history.epsilon_horizon == 1
+    def laws(periods: int) -> list[HistoryGame]:
+        return [*HistoryView(periods=periods, items=200, rated=5, users=10).sums_games()]
+
+    history, change, monthly, _ = (game.facts() for game in laws(12))
+    assert history["right_exact"] == pytest.approx(0.547, abs=1e-3)
+    assert change["advantage"] == pytest.approx(0.077, abs=1e-3)
+    assert monthly["right_exact"] == pytest.approx(0.659, abs=1e-3)
+    history, _, daily, _ = (game.facts() for game in laws(365))
+    assert daily["right_exact"] == pytest.approx(0.988, abs=1e-3)
+    assert history["epsilon_horizon"] == 1
 
 
 @pytest.mark.statistical
-def test_devices_are_found_out_as_often_as_the_law_says(small: HistoryAudit) -> None:
+def test_devices_are_found_out_as_often_as_the_law_says(small: Audit) -> None:
     """Of 600 people each, false alarm 1e-6 of all rows; guesses of another practice are out of it."""
-    rows = {(row.practice, row.attack): row for row in small.attacks if row.right is not None}
-    assert {row.attack for row in small.attacks} == {HISTORY, FILM, CHANGE, LINK}
+    rows = {key: row for key, row in rows_of(small).items() if row["right"] is not None}
+    assert {attack for _, attack in rows_of(small)} == {HISTORY, FILM, CHANGE, LINK}
     for row in rows.values():
-        radius = normal_radius(0.5 / math.sqrt(row.plays), comparisons=len(rows))
-        assert row.right == pytest.approx(row.right_exact, abs=radius), row
+        radius = normal_radius(0.5 / math.sqrt(row["plays"]), comparisons=len(rows))
+        assert row["right"] == pytest.approx(row["right_exact"], abs=radius), row
     naive, split = rows[WHOLE, HISTORY], rows[SPLIT, HISTORY]
-    assert naive.right is not None
-    assert naive.right > split.right_exact + normal_radius(0.5 / math.sqrt(naive.plays))
+    assert naive["right"] > split["right_exact"] + normal_radius(0.5 / math.sqrt(naive["plays"]))
     assert small.held
-    assert [rows[practice, CHANGE].epsilon_horizon for practice in (ONCE, SPLIT, WHOLE)] == [1, 1, 5]
+    assert [rows[practice, CHANGE]["epsilon_horizon"] for practice in (ONCE, SPLIT, WHOLE)] == [1, 1, 5]
 
 
 def test_a_kept_answer_shows_that_a_person_changed_and_keeps_no_epsilon() -> None:
     """Spec I 11: in at least .99 of the people of a catalogue of films; one of ten thousand values links a third."""
-    rows = list(_memoized_rows(reports(Fraction(1)), 500, 2000, np.random.default_rng(0)))
-    change, several, single = rows
-    assert change.advantage is not None
-    assert change.advantage >= 0.99
-    assert all(row.epsilon_horizon is None and row.right_at_most is None for row in rows)
-    assert several.right == 1
-    assert single.right == pytest.approx(math.exp(-2000 / (ITEMS + LIKES)), abs=0.06)
+    view, coins = HistoryView(periods=2, items=ITEMS, rated=LIKES, users=2000), np.random.default_rng(0)
+    games = [game for game in view.games(500, coins) if game.practice.startswith(MEMOIZED)]
+    change, several, single = (view.observe(game, 500, coins) for game in games)
+    assert change.facts["advantage"] >= 0.99
+    assert all(seen.facts["epsilon_horizon"] is seen.facts["right_at_most"] is None for seen in (change, several))
+    assert present(several.guess).all()
+    assert present(single.guess).mean() == pytest.approx(math.exp(-2000 / (ITEMS + LIKES)), abs=0.06)
 
 
-def test_guesses_that_epsilon_does_not_allow_break_a_claim(small: HistoryAudit) -> None:
-    row = next(row for row in small.attacks if (row.practice, row.attack) == (ONCE, HISTORY))
-    broken = replace(small, attacks=(replace(row, right=0.85),))
-    assert not broken.held
-    assert "once: history is right in" in broken.failures[0]
-    assert replace(small, attacks=(replace(row, right=0.74),)).held, "which chance may do"
+def test_guesses_that_epsilon_does_not_allow_break_a_claim(small: Audit) -> None:
+    """Of 600 people .731 may be right, and .74 by chance."""
+    first, *_ = small.attacks
+    for right, held in ((0.85, False), (0.74, True)):
+        guesses = rate_of_guesses(np.arange(600) < right * 600, 1e-3 / 16, name=first.name, epsilon=first.epsilon)
+        audit = replace(small, attacks=(guesses,))
+        assert audit.held is held
+        assert held or audit.failures[0].startswith("attack history, once, measured at least 1.")
 
 
 def test_the_command_prints_a_row_each_attack_and_no_epsilon_of_memoized_answers(blindrec: Command) -> None:
