@@ -73,8 +73,11 @@ SAMPLE ?= 200
 mutants: $(VENV)/.dev             ## change one thing at a time where privacy and numbers hang on it: tests must notice
 	$(ENV) $(ONE_THREAD) nice -n 10 $(BIN)/python -m benchmarks.mutants --sample $(SAMPLE) --seed $(SEED)
 
+# The pip of an older Python compares every file of an index with every tag of a platform, for a minute. Without a newer
+# one it does, too.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e .

@@ -59,7 +59,6 @@ SMALL: dict[str, Case] = {
     "p-rec": ("online", {"rounds": 200}),
 }
 """Cases of some seconds together."""
-FEW = {name: SMALL[name] for name in ("one round", "pairwise", "pmc", "p-rec")}  # One or two of each family
 DOCS: dict[str, Case] = {
     "adaptive": ("run", {"items": 200, "rated": 20, "users": 2_000_000, **ADAPTIVE}),
     "pmc": ("two-tier", {"planted": [5_000, 1_000, 500_000], "rank": 10, "regularisation": 0.7}),
@@ -170,14 +169,14 @@ def _aligned(vectors: Floats2) -> Floats2:
 
 
 def main(
-    size: Annotated[str, typer.Option(help="Cases: few, small, or docs as README and docs run them.")] = "docs",
+    size: Annotated[str, typer.Option(help="Cases: small, or docs as README and docs run them.")] = "docs",
     into: Annotated[
         Path | None, typer.Option(help="Run them in this process, and leave the results in this file.")
     ] = None,
 ) -> None:
     """Compare the answers that all three families give on several processors."""
     if into is not None:
-        every = run_cases({"few": FEW, "small": SMALL, "docs": DOCS}[size])
+        every = run_cases({"small": SMALL, "docs": DOCS}[size])
         into.write_bytes(pickle.dumps({"results": every.results, "models": every.models}))
         return
     with tempfile.TemporaryDirectory() as folder:

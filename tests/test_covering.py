@@ -74,7 +74,7 @@ def test_names_decide_which_so_that_machines_agree() -> None:
     }
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # pytest starts twice more; what is left out is held above
 @pytest.mark.parametrize(("more", "passed", "line"), [({}, 5, True), ({"BLINDREC_EVERY_CASE": "1"}, 21, False)])
 def test_what_is_left_out_is_counted_where_processes_share_the_tests(
     more: dict[str, str], passed: int, line: bool, tmp_path: Path

@@ -26,6 +26,7 @@ def test_a_tutorial_shows_what_its_cells_print(path: Path) -> None:
     assert not list(differences(path, quick=not THOROUGH))
 
 
+@pytest.mark.thorough  # ten seconds; test_own_on_ray asks by policies like its on Ray
 @pytest.mark.cluster
 @pytest.mark.parametrize("path", ON_RAY, ids=lambda path: path.stem)
 def test_the_tutorial_on_ray_shows_what_its_cells_print(lent: None, path: Path) -> None:

@@ -143,6 +143,7 @@ print(json.dumps([late, len(seen), max(seen), labels.tolist()]))
 """
 
 
+@pytest.mark.thorough  # it loads scikit-learn in a process of its own, for five seconds
 def test_k_means_runs_on_one_thread_whenever_its_library_was_loaded() -> None:
     said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     late, pools, threads, labels = json.loads(said.stdout)

@@ -8,14 +8,13 @@ import platform
 import numpy as np
 import pytest
 from runs import CHECKED
-from thoroughness import THOROUGH
 
-from benchmarks.last_bits import FEW, SMALL, ProcessorResults, ask, crossings, run_cases, variants
+from benchmarks.last_bits import SMALL, ProcessorResults, ask, crossings, run_cases, variants
 
-pytestmark = pytest.mark.slow
-# All others in `make test-thorough`; each is a process that runs every case, and kernels for any processor compile long
-OTHERS = [name for name in variants() if name != "this"] if THOROUGH else ["Nehalem"]
-CASES = SMALL if THOROUGH else FEW
+# By default golden results hold the digests that other processors found; each process here runs every case
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+OTHERS = [name for name in variants() if name != "this"]
+CASES = SMALL
 ENOUGH = 1e-4  # Expected crossings in a run; each would change a digest, and so fail a test here
 
 
@@ -26,8 +25,7 @@ def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessorR
     every = variants()
     every["generic kernels"] |= CHECKED  # compiled once for these tests and that of hostile messages
     here = run_cases(CASES)  # in this process, which holds its kernels already
-    size = "small" if THOROUGH else "few"
-    return {"this": here} | {name: ask(size, every[name], folder / name) for name in OTHERS}
+    return {"this": here} | {name: ask("small", every[name], folder / name) for name in OTHERS}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -38,6 +38,7 @@ main(sys.argv[1:])
 """A run that waits after two rounds, and does not end by itself."""
 
 
+@pytest.mark.thorough  # a process; signals are raised in this one below, and Ctrl-C ends a real one in test_processes
 def test_a_stubborn_run_that_is_terminated_tells_what_is_kept_and_goes_on(blindrec: Command, tmp_path: Path) -> None:
     """Runs that end by themselves are those of `test_cli_policies`."""
     out = tmp_path / "out"

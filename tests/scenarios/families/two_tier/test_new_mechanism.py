@@ -95,6 +95,7 @@ def used(folder: Path, rooms: dict[str, str]) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough  # five seconds; `tests/test_fourth_party.py` holds the like of a mechanism by default
 def test_three_files_are_a_mechanism(tmp_path: Path) -> None:
     said = used(tmp_path, ROOMS)
     assert said.returncode == 0, said.stderr
