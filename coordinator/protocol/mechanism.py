@@ -428,6 +428,10 @@ class Mechanism(Settings, Offers):
         """Return a round's estimates of every item; ``expected``, shape (N,), are newer ones than the query holds."""
         raise NotImplementedError(f"{type(self).__name__} estimates no single items")
 
+    def repeated_variance(self, query: Query, world: World, value: Floats) -> Floats:
+        """Return the part of an answer's variance that the same device repeats in a later period, for each item."""
+        return np.zeros_like(value)
+
     def rates(self, query: Query, world: World, expected: Floats | None = None) -> Floats:
         """Return the information of one device's answer about each item of a query's pool, as `estimate` counts it."""
         raise NotImplementedError(f"{type(self).__name__} estimates no single items")

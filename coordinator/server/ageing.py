@@ -110,13 +110,14 @@ class AgedShares:
     def _step(self) -> Floats:
         tenth = np.maximum(-np.partition(-self.mean, TENTH - 1, axis=-1)[..., TENTH - 1 : TENTH], 0.0)
         if self.drift is not None:
-            # Of an infinite drift a step is as good as infinite, and a number
             return np.asarray((min(self.drift, 1e6) * tenth) ** 2)
         assert self.moments is not None  # where it is to be estimated
         return self.moments.variance((DRIFT * tenth) ** 2)
 
     def _updated(self, values: Floats, variances: Floats, new: Bools) -> AgedShares:
         assert self.variance is not None  # once something was measured
+        if self.drift == math.inf:  # exactly: a trace of earlier periods would order items whose counts are equal
+            return replace(self, mean=values, variance=variances)
         gain = self.variance / np.maximum(self.variance + variances, _LEAST)
         mean, variance = self.mean + gain * (values - self.mean), self.variance * (1 - gain)
         moments = self.moments

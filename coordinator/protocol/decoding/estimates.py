@@ -167,6 +167,15 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
     return Estimates(weighted=weighted, information=information)
 
 
+def repeated_variance(shares: Floats, named: float, *, rated: int) -> Floats:
+    """Return the variance among people of how often a set holds an item that each period draws anew from their likes.
+
+    ``shares`` are those of people whose set of so many values holds it, shape (N,). Of sets that hold all likes it is
+    ``f (1 - f)``: no average over periods lowers it where the same people answer.
+    """
+    return np.maximum(shares * (min(1.0, named / max(LIKED * rated, 1.0)) - shares), 0.0)
+
+
 def information_of(query: Query, rates: Rates, line: tuple[float, float], expected: Floats | None) -> Floats:
     """Return the information of one device's answer about how much users like each item of the pool, shape (M,)."""
     slope, _ = line

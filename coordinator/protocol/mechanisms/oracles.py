@@ -20,7 +20,14 @@ from coordinator.protocol import amplification
 from coordinator.protocol.arrays import Bits, Bits2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, UnaryChannel, odds_within, unary_channel
-from coordinator.protocol.decoding.estimates import Estimates, information_of, line_of, popularity, read_items
+from coordinator.protocol.decoding.estimates import (
+    Estimates,
+    information_of,
+    line_of,
+    popularity,
+    read_items,
+    repeated_variance,
+)
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.law import BlockPeople, Law, People
 from coordinator.protocol.mechanism import (
@@ -131,6 +138,12 @@ class Frequencies(Mechanism):
     ) -> Estimates:
         """Return a round's estimates of every item's b; see `estimates.read_items`."""
         return read_items(query, self.reports(query), statistic, self.line(query, world))
+
+    def repeated_variance(self, query: Query, world: World, value: Floats) -> Floats:
+        """Return the variance of b among people, of whose likes each names as many as a set holds."""
+        slope, offset = self.line(query, world)
+        shares = np.clip(slope * value + offset, 0, 1)
+        return repeated_variance(shares, query.parameters.get(PADDED, 1.0), rated=world.rated) / slope**2
 
     def rates(self, query: Query, world: World, expected: Floats | None = None) -> Floats:
         """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""

@@ -17,7 +17,7 @@ from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, as_float
 from coordinator.protocol.channels import ExactChannel, Likelihood
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.estimates import Estimates, repeated_variance
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.pair_model import from_sums, gram_matrix
 from coordinator.protocol.decoding.threads import one_thread
@@ -429,6 +429,9 @@ class Totals(SharedVector):
         people = max(typical * (1 - typical), 1 / answered) / answered
         information = np.full(query.items, 1 / (people + (self.deviation(query, answered) / answered) ** 2))
         return Estimates(weighted=information * share, information=information)
+
+    def repeated_variance(self, query: Query, world: World, value: Floats) -> Floats:
+        return repeated_variance(np.clip(value, 0, 1), query.parameters[PADDED], rated=world.rated)
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by noisy totals of likes, which rank them; the error is that of the noise."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.agreement import PlannedRound
-from coordinator.protocol.arrays import Indices
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
@@ -190,17 +190,41 @@ class AgeingLearner(Learner):
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
         """Return the state after a round, with estimates as old as they are then."""
-        period, before = ask.query.period, state.asked[-1].query.period if state.asked else 0
+        period, before = ask.query.period, max((earlier.query.period for earlier in _asks(state)), default=0)
         periods = period - before
         if periods and state.estimates is not None:
-            aged = self.aged(state.estimates, periods)
-            for items in self.new_items[before - 1 : period - 1]:
-                aged.weighted[items] = aged.information[items] = 0.0
-            state = replace(state, estimates=aged)
+            state = replace(state, estimates=self._later(state.estimates, before, period))
         after = absorb(state, ask, statistic, self.design.read(ask.query, statistic))
         assert after.estimates is not None  # of the round that came in
         earlier = state.by_period if periods else state.by_period[:-1]
         return replace(after, by_period=(*earlier, after.estimates))
+
+    def _later(self, estimates: Estimates, before: int, period: int) -> Estimates:
+        """Return the estimates of one period in another one, in which nothing is known of items that came since."""
+        aged = self.aged(estimates, period - before)
+        for items in self.new_items[before - 1 : period - 1]:
+            aged.weighted[items] = aged.information[items] = 0.0
+        return aged
+
+    def errors(self, state: ServerState) -> Floats:
+        """Return the standard errors of the estimates, shape (N,), where the same people answer in several periods.
+
+        A filter takes the periods' errors for independent ones, and people who answer again are the same sample:
+        whatever their answers' own noise is, ``f (1 - f) / n`` is no smaller after three periods of a standing taste.
+        """
+        asks, estimates = _asks(state), state.by_period[-1]
+        periods = sorted({ask.query.period for ask in asks})
+        repeated = self.design.mechanism.repeated_variance(asks[0].query, self.design.world, estimates.value)
+        weights, before = np.zeros((len(periods), estimates.value.size)), 0.0 * estimates.information
+        for number, (period, after) in enumerate(zip(periods, state.by_period, strict=True)):
+            left = np.divide(before, after.information, out=np.zeros_like(before), where=after.information > 0)
+            weights[:number] *= left
+            weights[number] = 1 - left
+            if period != periods[-1]:
+                before = self._later(after, period, periods[number + 1]).information
+        both = _both(asks, periods)
+        variance: Floats = estimates.error**2 + repeated * (weights * (both @ weights)).sum(axis=0)
+        return np.sqrt(variance)
 
     def aged(self, estimates: Estimates, periods: int) -> Estimates:
         """Return estimates as many periods later."""
@@ -208,6 +232,8 @@ class AgeingLearner(Learner):
         level = max(float(-np.partition(-values, tenth - 1)[tenth - 1]), 0.0)
         added = periods * (min(self.ageing, 1e6) * level) ** 2
         information = estimates.information / (1 + added * estimates.information)
+        if math.isinf(self.ageing):  # exactly, since what is left would order items whose counts are equal
+            information = np.zeros_like(information)
         return Estimates(weighted=values * information, information=information)
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
@@ -218,9 +244,28 @@ class AgeingLearner(Learner):
                 "there is nothing to learn from: no period had answers that were handed on or opened, and their shares "
                 "of the budget are spent; expect fewer answers (expected_answers)"
             )
-        value, error = estimates.value, estimates.error
+        value, error = estimates.value, self.errors(state)
         cluster = kmeans_on_line(value, self.clusters)
         return Model(cluster=cluster, score=value, error=error, clusters=self.clusters), None
+
+
+def _asks(state: ServerState) -> tuple[Ask, ...]:
+    return state.asked
+
+
+def _both(asks: Sequence[Ask], periods: Sequence[int]) -> Floats:
+    """Return how many people answer in both of two periods, over the product of both numbers, shape (T, T).
+
+    It is 0 for a period and itself. Whoever drops out of either does so by a coin, so that all stand for them.
+    """
+    ends = sorted({end for ask in asks for end in (ask.first, ask.stop)})
+    there = np.zeros((len(periods), max(len(ends) - 1, 1)))
+    for ask in asks:
+        there[periods.index(ask.query.period), ends.index(ask.first) : ends.index(ask.stop)] = 1
+    devices = there * np.diff(ends)
+    both = devices @ there.T / np.outer(devices.sum(axis=1), devices.sum(axis=1))
+    np.fill_diagonal(both, 0.0)
+    return both
 
 
 def renewal_share(ageing: float, item_arrivals: float = 0.0, noise: float = 0.234) -> Fraction:

@@ -218,6 +218,23 @@ def test_each_period_estimates_its_own_shares_within_four_errors(design: str) ->
     assert (np.abs(estimates.value - first) > 4 * estimates.error).sum() > 5
 
 
+@pytest.mark.statistical
+def test_split_answers_err_by_their_people_once_and_not_by_a_third_of_them() -> None:
+    """Three periods of a standing taste, hardly any noise: 40 errors' mean square is below 2, false alarm 2e-4.
+
+    The twin takes the same people for different ones, as the filter does, and is above it.
+    """
+    scenario = months(design="totals", users=20_000, epsilon=30, drift=0.0, ageing=0.0)
+    run = here(scenario)
+    model, truth, filtered = run.outcome.model, liked_share(run.population), present(run.outcome.state.estimates).error
+    assert np.square((model.score - truth) / model.error).mean() < 2
+    assert np.square((model.score - truth) / filtered).mean() > 2
+    sample = model.score * (1 - model.score) / 20_000
+    assert np.square(model.error) == pytest.approx(np.square(filtered) + 2 / 3 * sample)
+    others = here(scenario.model_copy(update={"schedule": "rotate"})).outcome
+    assert others.model.error == pytest.approx(present(others.state.estimates).error)
+
+
 def test_estimates_age_by_hand() -> None:
     learner = AgeingLearner(design=present(resolve(months()).design), clusters=2, ageing=0.5)  # type: ignore[arg-type]
     old = Estimates(weighted=np.full(20, 8.0), information=np.full(20, 10.0))  # values .8, so that q = .16
