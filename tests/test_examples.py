@@ -50,6 +50,7 @@ def test_every_example_is_told_in_their_page() -> None:
     assert all(f"]({path.name})" in text for path in EXAMPLES)
 
 
+@pytest.mark.thorough  # tests/test_fourth_party.py checks a class of ones own by default
 @pytest.mark.statistical
 def test_the_mechanism_keeps_what_every_mechanism_keeps(blindrec: Command) -> None:
     """With four buckets its channel can be gone through. False alarm: 1e-6 of the sampler, 1e-5 of estimates."""

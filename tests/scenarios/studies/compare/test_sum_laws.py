@@ -82,6 +82,7 @@ def doubt(answered: Floats, sample: Floats) -> float:
 
 
 @pytest.mark.statistical
+@pytest.mark.few(2)
 @pytest.mark.parametrize("row", LOCAL, ids=lambda row: row.mechanism)
 def test_the_law_is_that_of_devices(row: RunRow, planted: FileWorld) -> None:
     """False alarm 1e-6 a mechanism, if the items' spreads are alike; the twin's likes are those of other people.
