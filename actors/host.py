@@ -2,6 +2,8 @@
 
 import hmac
 from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.device_block import DeviceBlock, DeviceKind
-from actors.keeper import Keeper, LedgerClient, UnreachableError
+from actors.keeper import Keeper, LedgerClient, UnreachableError, require_opener
 from actors.shares import side_of
 from coordinator.protocol import losses
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
@@ -101,6 +103,12 @@ class HostedKeeper(BookActor):
         super().__init__(actor, _result_of)
         self.actor = actor
 
+    def end(self) -> None:
+        """End the actor, once its log is written into its file; where it is out of reach the next process does that."""
+        with suppress(*_UNREACHABLE):
+            ray.get(self.actor.close.remote(), timeout=WAIT)
+        ray.kill(self.actor)
+
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """Return the entries after ``since``; see `Keeper.read`."""
         return self.book(first, stop, since, ())
@@ -125,9 +133,28 @@ def start_keeper(folder: Path | None) -> HostedKeeper:
     # If its process dies, Ray restarts it and repeats its calls, provided that a folder keeps its entries. Repeating a
     # call does no harm, because the keeper returns a line that it already holds instead of booking it again. Without a
     # folder the entries are lost, and devices refuse.
-    Keeper(folder)  # errors about the folder are raised here, in the caller's process
+    Keeper(folder).close()  # errors about the folder are raised here, in the caller's process
+    return HostedKeeper(_started(Keeper, folder, lasting=folder is not None))
+
+
+class OpeningKeeper:
+    """What intermediaries reach of the devices' keeper: each the table of what it opened, and nobody the charges."""
+
+    def __init__(self, keeper: HostedKeeper) -> None:
+        self._keeper = keeper
+
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str], opener: str) -> tuple[int, list[str]]:
+        """Book what an intermediary opens; see `Keeper.book`."""
+        return self._keeper.book(first, stop, position, lines, require_opener(opener))
+
+
+def start_openings(keeper: HostedKeeper) -> Any:
+    """Start an `OpeningKeeper` as a Ray actor, which Ray restarts."""
+    return _started(OpeningKeeper, keeper, lasting=True)
+
+
+def _started(kind: type, argument: Any, *, lasting: bool) -> Any:
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor: Any = ray.remote(Keeper)
-    forever = {} if folder is None else {"max_restarts": -1, "max_task_retries": -1}
-    options = actor.options(num_cpus=0, max_concurrency=CALLS, scheduling_strategy=here, **forever)
-    return HostedKeeper(options.remote(folder))
+    actor: Any = ray.remote(kind)
+    forever = {"max_restarts": -1, "max_task_retries": -1} if lasting else {}
+    return actor.options(num_cpus=0, max_concurrency=CALLS, scheduling_strategy=here, **forever).remote(argument)

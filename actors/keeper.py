@@ -7,7 +7,7 @@ anything is answered.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.durable_log import Log, LogKind
+from actors.database import Chain, Database, FileKind
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.errors import InputError, LedgerError, LostError
@@ -58,14 +58,15 @@ def read_charge(line: str) -> Charge:
         raise LedgerError(f"a ledger's line is no charge: {line[:80]!r}; {LEDGER.remedy}") from None
 
 
-LEDGER = LogKind(
+LEDGER = FileKind(
+    name="ledger.db",
     noun="ledger",
-    suffix=".ledger",
     remedy="what devices spent is not known: put the file back as it was, or start in a new folder",
     error=LedgerError,
 )
-_ABOUT = re.compile(r"\[(\d{1,13}), (\d{1,13}), ([\[{].*)\]")
-"""A line of the log: the first device, the one after the last, and what is booked about them."""
+_CHARGES = "charges"
+_COLUMNS = "first INTEGER NOT NULL, stop INTEGER NOT NULL, entry TEXT NOT NULL"
+_PAGE = 10_000  # Entries that are read at a time
 
 
 class UnreachableError(LedgerError):
@@ -84,91 +85,117 @@ class LedgerClient(Protocol):
         ...
 
 
+class Book:
+    """An ordered list of entries, in memory and in a table: lines about devices, whose meaning it does not know."""
+
+    def __init__(self, chain: Chain | None) -> None:
+        self.lines: list[str] = []
+        self._chain, bounds = chain, list[tuple[int, int]]()
+        if chain is not None:
+            for first, stop, line in chain:
+                if not (type(first) is type(stop) is int and 0 <= first <= stop <= MOST_DEVICES and _is_line(line)):
+                    raise chain.damaged(len(bounds))
+                bounds.append((first, stop))
+                self.lines.append(line)
+        self._bounds = np.empty((2, len(bounds) + 64), np.int64)
+        self._bounds[:, : len(bounds)] = np.array(bounds, np.int64).reshape(-1, 2).T
+
+    def new(self, first: int, stop: int, position: int) -> list[str]:
+        """Return the entries after ``position`` about devices ``first`` to ``stop - 1``."""
+        firsts, stops = self._bounds[:, position : len(self.lines)]
+        return [self.lines[position + index] for index in np.flatnonzero((firsts < stop) & (stops > first))]
+
+    def add(self, first: int, stop: int, lines: Sequence[str]) -> None:
+        """Add entries once they are on the disk; an `OSError` says why they are not."""
+        if self._chain is not None:
+            self._chain.append(((first, stop, line) for line in lines), len(self.lines))
+        self._hold(first, stop, lines)
+
+    def _hold(self, first: int, stop: int, lines: Sequence[str]) -> None:
+        count = len(self.lines)
+        while count + len(lines) > self._bounds.shape[1]:
+            self._bounds = np.concatenate([self._bounds, np.empty_like(self._bounds)], axis=1)
+        self._bounds[:, count : count + len(lines)] = [[first], [stop]]
+        self.lines += lines
+
+
 class Keeper:
-    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know."""
+    """The books about devices in one file, or in memory: what they were charged, and what each intermediary opened."""
 
     def __init__(self, folder: Path | None = None) -> None:
         # Several threads may call at once. Only one process at a time may use a folder.
         self._lock = Lock()
-        self._lines: list[str] = []
-        self._bounds = np.empty((2, 64), np.int64)
-        self._log: Log | None = None
-        self._failed: LedgerError | None = None
-        if folder is not None:
-            self._folder = folder = folder.absolute()
-            self._log = Log(folder, LEDGER, owner_of(folder))
-            self._log.settle()
-            for first, stop, line in self._log.read(_parsed):
-                self._hold(first, stop, [line])
+        self._folder = None if folder is None else folder.absolute()
+        self._file = None if self._folder is None else Database(self._folder, LEDGER, owner_of(self._folder))
+        self._books: dict[str, Book] = {}
+        self._closed = False
+        try:
+            self._book_of("")
+        except BaseException:
+            self.close()
+            raise
 
-    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+    def close(self) -> None:
+        """Let other processes use the folder; from here on nothing is booked."""
+        with self._lock:
+            self._closed = True
+            if self._file is not None:
+                self._file.close()
+
+    def read(self, first: int, stop: int, since: int = 0, opener: str = "") -> tuple[int, list[str]]:
         """Return the number of entries, and the new ones about devices ``first`` to ``stop - 1``."""
-        return self.book(first, stop, since, ())
+        return self.book(first, stop, since, (), opener)
 
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(
+        self, first: int, stop: int, position: int, lines: Sequence[str], opener: str = ""
+    ) -> tuple[int, list[str]]:
         """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them."""
         # ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
-        # ones about these devices; if there are any, nothing was booked.
+        # ones about these devices; if there are any, nothing was booked. The book is that of charges, or an opener's.
         require_block(first, stop, 0, MOST_DEVICES)
         require_whole("entries that are known", position, 0, MOST_DEVICES)
-        entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
+        if not all(map(_is_line, lines)):
+            raise InputError("a line of a book is a list or an object of JSON in printable ASCII")
         with self._lock:
-            if position > len(self._lines):
-                counts = f"the keeper's book has {len(self._lines)} entries, devices knew {position}"
+            book = self._book_of(opener)
+            if position > len(book.lines):
+                counts = f"the keeper's book has {len(book.lines)} entries, devices knew {position}"
                 raise LedgerError(f"{counts}; {LEDGER.remedy}")
-            firsts, stops = self._bounds[:, position : len(self._lines)]
-            new = np.flatnonzero((firsts < stop) & (stops > first))
-            new_lines = [self._lines[position + index] for index in new]
+            new_lines = book.new(first, stop, position)
             if lines and not new_lines:
-                self._write(entries)
-                self._hold(first, stop, lines)
-            return len(self._lines), new_lines
+                if self._closed:
+                    raise LedgerError(f"ledger in {self._folder} is closed; start the run again")
+                try:
+                    book.add(first, stop, lines)
+                except OSError as error:
+                    raise LedgerError(
+                        f"ledger in {self._folder} cannot be written ({error.strerror}); devices do not answer what "
+                        "they cannot book"
+                    ) from None
+            return len(book.lines), new_lines
 
-    def _write(self, entries: list[str]) -> None:
-        """Write lines to the disk. After a failure its contents are unknown, so this process books nothing more."""
-        if self._failed is not None:
-            raise self._failed
-        if self._log is None:
-            return
-        try:
-            self._log.append(entries)
-        except OSError as error:
-            self._failed = LedgerError(
-                f"ledger in {self._folder} cannot be written ({error.strerror}); devices do not answer what they "
-                "cannot book"
-            )
-            raise self._failed from None
-
-    def _hold(self, first: int, stop: int, lines: Sequence[str]) -> None:
-        count = len(self._lines)
-        while count + len(lines) > self._bounds.shape[1]:
-            self._bounds = np.concatenate([self._bounds, np.empty_like(self._bounds)], axis=1)
-        self._bounds[:, count : count + len(lines)] = [[first], [stop]]
-        self._lines += lines
+    def _book_of(self, opener: str) -> Book:
+        """Return a book, which is read and checked for the first call."""
+        if opener not in self._books:
+            table = f"openings of {require_opener(opener)}" if opener else _CHARGES
+            self._books[opener] = Book(None if self._file is None else Chain(self._file, table, _COLUMNS, page=_PAGE))
+        return self._books[opener]
 
 
-def _require_line(line: str) -> str:
-    if type(line) is not str or not line.isascii() or not line.isprintable() or line[:1] not in ("[", "{"):
-        raise InputError("a line of a book is a list or an object of JSON in printable ASCII")
-    return line
+def require_opener(opener: object) -> str:
+    """Return the name of an intermediary, after which its table is named."""
+    if type(opener) is not str or not re.fullmatch("[a-z ]{1,40}", opener):
+        raise InputError(f"opener is {str(opener)[:40]!r}; give a name of small letters")
+    return opener
+
+
+def _is_line(line: object) -> bool:
+    return type(line) is str and line.isascii() and line.isprintable() and line[:1] in ("[", "{")
 
 
 def owner_of(folder: Path) -> str:
     """Return the run and the seed that a folder of ledgers belongs to, which its path names."""
     return "/".join(folder.parts[-2:])
-
-
-def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield the entries of a folder in order: the first device, the one after the last, and the line about them."""
-    return Log(folder, LEDGER, owner_of(folder)).read(_parsed)
-
-
-def _parsed(line: bytes) -> tuple[int, int, str]:
-    text = line.decode("ascii")
-    json.loads(text)
-    if not (match := _ABOUT.fullmatch(text)) or int(match[1]) > int(match[2]):
-        raise ValueError("this is about no devices")
-    return int(match[1]), int(match[2]), match[3]
 
 
 Spent = tuple[int, int, Epsilon]

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from actors.keeper import read_book, read_charge
-from coordinator.protocol.errors import LedgerError
-from scenarios.store.journal import Journal
-from scenarios.store.record_log import count_records
+from scenarios.store.manifest import FOLDER, PROGRESS
 
 End = dict[str, Any]  # The part of a run's result that a kill must not change
 
@@ -39,13 +36,19 @@ class Family:
         return {name: result[name] for name in self.lasting} | model
 
 
-def booked(out: Path) -> int:
-    """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
-    try:
-        entries = [read_charge(line) for _, _, line in read_book(Journal(out, seed=0).ledger)]
-        return sum(entry.stop - entry.first for entry in entries)
-    except LedgerError:  # the run has ended meanwhile
-        return 0
+def _progress(name: str) -> Callable[[Path], int]:
+    """Return what reads one number of the progress that a run reports in its folder."""
+
+    def read(out: Path) -> int:
+        try:
+            return int(json.loads((out / FOLDER / PROGRESS).read_text())[name])
+        except FileNotFoundError:  # the run has not begun, or has ended meanwhile
+            return 0
+
+    return read
+
+
+_answers, _records = _progress("count"), _progress("rounds")
 
 
 FAMILIES: Final = {
@@ -56,7 +59,7 @@ FAMILIES: Final = {
         ),
         size="--users",
         default=2_000_000,
-        far=booked,
+        far=_answers,
         whole=lambda result: int(result["asked"]),
         lasting=("releases_sha256", "spent_max", "spent_mean", "answered"),
         table="items.parquet",
@@ -69,7 +72,7 @@ FAMILIES: Final = {
         ),
         size="--users",
         default=400_000,
-        far=booked,
+        far=_answers,
         whole=lambda result: int(result["asked"]),
         lasting=("releases_sha256", "spent_max", "spent_mean", "answered", "epsilon", "epsilon_local"),
         table="items.parquet",
@@ -82,7 +85,7 @@ FAMILIES: Final = {
         ),
         size="--users",
         default=200_000,
-        far=booked,
+        far=_answers,
         whole=lambda result: int(result["asked"]),
         lasting=("releases_sha256", "spent_max", "spent_mean", "answered", "epsilon", "epsilon_local", "by_period"),
         table="items.parquet",
@@ -95,7 +98,7 @@ FAMILIES: Final = {
         ),
         size="--users",
         default=60_000,
-        far=booked,
+        far=_answers,
         whole=lambda result: int(result["asked"]),
         lasting=(
             *("releases_sha256", "words_server_sha256", "seeds_server_sha256", "spent_max", "spent_mean", "answered"),
@@ -107,7 +110,7 @@ FAMILIES: Final = {
         command=("online", "--rounds", "400", "--voters", "2000", "--peers", "50", "--budget", "1e6"),
         size="--clients",
         default=40,
-        far=count_records,
+        far=_records,
         whole=lambda result: int(result["clients"]),
         lasting=("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive"),
         kinds=("devices", "coordinator"),
@@ -119,7 +122,7 @@ FAMILIES: Final = {
         ),
         size="--private",
         default=200,
-        far=count_records,
+        far=_records,
         whole=lambda result: -(-int(result["private"]) // 5),
         lasting=("releases_sha256", "model_digest", "rmse", "answered", "duplicates"),
         kinds=("devices", "public", "coordinator"),

@@ -11,7 +11,7 @@ import sys
 import zipfile
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,14 +31,14 @@ from coordinator.protocol.limits import memory_left, read_whole, require_memory,
 from coordinator.protocol.mechanisms.oracles import Oue
 from scenarios.config import files
 from scenarios.config.custom_kinds import settings_in
-from scenarios.config.files import json_object, read_arrays, read_file, read_table
+from scenarios.config.files import json_object, read_file, read_table
 from scenarios.config.scenario import Scenario
 from scenarios.config.signals import disk_is_full
 from scenarios.data.datasets import read_ratings
 from scenarios.families.main.main_job import MainJob
 from scenarios.show.columns import Column
 from scenarios.show.tables import show
-from scenarios.store.record_log import from_bytes
+from scenarios.store.record_log import Codec, from_row
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("actors", "blindrec", "coordinator", "scenarios")
@@ -54,9 +54,8 @@ ALLOWED = {
     "scenarios/data/readers.py": "Parquet and text of a file that `open_data` opened",
     "scenarios/data/text_records.py": "the same",
     "scenarios/data/side_tables.py": "the same",
-    "actors/durable_log.py": "writes and synchronizes, and reads nothing",
-    "scenarios/store/record_log.py": "writes an archive into memory",
-    "scenarios/store/whole_files.py": "locks a folder, and tries whether a file can be written",
+    "actors/database.py": "synchronizes folders, and reads by `open_regular`",
+    "scenarios/store/whole_files.py": "locks a folder, and writes files",
     "scenarios/backends/on_ray.py": "opens the null device to write",
     "scenarios/commands/entrance.py": "opens the null device to write",
     "scenarios/config/identity.py": "modules that Python has imported, or would",
@@ -273,21 +272,17 @@ def test_ratings_that_do_not_fit_are_refused_before_they_are_read(tmp_path: Path
         read_ratings(tmp_path / "ratings.parquet")
 
 
-def test_an_array_is_as_long_as_its_head_says(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", one=np.arange(6).reshape(2, 3), two=np.asfortranarray(np.ones((2, 2))))
-    content = (tmp_path / "a.npz").read_bytes()
-    arrays = read_arrays(content, "it")
+def test_an_array_is_as_long_as_its_shape_says() -> None:
+    row = ("{}", '{"one": ["<i8", [2, 3]]}', np.arange(6).tobytes())
+    codec: Codec[dict[str, Any]] = Codec(
+        noun="", number=len, encode=lambda _: ({}, {}), decode=lambda _, arrays: arrays, require_booked=lambda *_: None
+    )
+    arrays = from_row(codec, row)
     assert arrays["one"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert arrays["two"].flags.writeable
-    with zipfile.ZipFile(tmp_path / "a.npz") as whole:
-        one = whole.read("one.npy")
-    for head in (b"(9, 3)", b"(9**9,", b"(-1,3)"):
-        with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
-            archive.writestr("one.npy", one.replace(b"(2, 3)", head))
-        with pytest.raises(ValueError, match=r"an array|shape"):
-            read_arrays((tmp_path / "b.npz").read_bytes(), "it")
-    with pytest.raises(ValueError, match="digest"):
-        from_bytes(None, b"x" * 100)  # type: ignore[arg-type] # it is refused before
+    assert arrays["one"].flags.writeable
+    for layout in ('["<i8", [9, 3]]', '["<i8", [-1, 3]]', '["<i8", [99999999999, 3]]', '["|O", [2, 3]]', '["x", [6]]'):
+        with pytest.raises((ValueError, TypeError)):
+            from_row(codec, ("{}", f'{{"one": {layout}}}', row[2]))
 
 
 @pytest.mark.parametrize(

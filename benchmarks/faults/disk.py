@@ -4,25 +4,31 @@ import errno
 import itertools
 import os
 import shutil
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from actors import durable_log
+from actors import database
+from actors.keeper import LEDGER
 from benchmarks.faults.scheduler import Fault, KeeperDiedError, Killed, PowerCut, Scheduler
-from scenarios.store import manifest
+from scenarios.store import manifest, whole_files
 
 Image = dict[Path, bytes | None]
 """Contents of a disk: bytes for a file, None for a folder; a folder comes before its files."""
 FULL = 4.0  # Most seconds that a full disk stays full
+_SYNCHRONIZED = 2  # SQLite's number of ``synchronous = FULL``
 
 
 class Disk:
-    """A folder whose files are written through `actors.durable_log`, which gets this in the place of `os`.
+    """A folder whose files are written by `actors.database` and `whole_files`, which get this in the place of `os`.
 
     After a power cut a folder has the names, and a file the content, that it had when it was last synchronized. Of
-    later changes some may survive: any of the changed names, and any beginning of what was added to a file.
+    later changes some may survive: any of the changed names, and any beginning of what was added to a file. Files of
+    SQLite are synchronized by a commit, if its connection says so, and where a log is written into its file; of the
+    commit in which power is cut any beginning survives, and SQLite says what that is worth.
     """
 
     def __init__(self, root: Path, scheduler: Scheduler) -> None:
@@ -34,6 +40,10 @@ class Disk:
         self._paths: dict[int, Path] = {}
         self._folders: set[int] = set()
         self._user, self._full = "driver", 0.0
+        self._databases: dict[Path, bytes] = {}  # Files of SQLite as a power cut leaves them
+        self._connections: list[tuple[str, Connection]] = []  # With the process that has each
+        self._transaction = database._transaction
+        self._version = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -44,15 +54,19 @@ class Disk:
 
     @contextmanager
     def instead_of_the_system(self) -> Iterator[None]:
-        """Redirect all file operations of `actors.durable_log` to this disk."""
-        places: tuple[Any, ...] = (durable_log, manifest)
+        """Redirect all file operations of the store to this disk."""
+        places: tuple[Any, ...] = (database, manifest, whole_files)
+        files: Any = database
         for module in places:
             module.os = self
+        files.sqlite3, files._transaction = SQLite(self), self.committing
         try:
             yield
         finally:
             for module in places:
                 module.os = os
+            files.sqlite3, files._transaction = sqlite3, self._transaction
+            self.end()
 
     @contextmanager
     def used_by(self, user: str) -> Iterator[None]:
@@ -65,7 +79,7 @@ class Disk:
 
     def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
         """Open as the system does, unless the disk is full."""
-        self._may_end(f"open {path.name}")
+        self._may_end(f"open {self._name(path)}")
         if flags & os.O_CREAT and self._is_full():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         descriptor = os.open(path, flags, mode)
@@ -78,7 +92,7 @@ class Disk:
         """Close a file; this never fails."""
         path = self._paths.pop(descriptor)
         os.close(descriptor)
-        self._may_end(f"close {path.name}")
+        self._may_end(f"close {self._name(path)}")
 
     def write(self, descriptor: int, content: memoryview) -> int:
         """Write everything, or a part if the disk becomes full or the process ends."""
@@ -97,8 +111,8 @@ class Disk:
     def fsync(self, descriptor: int) -> None:
         """Note that the disk now holds the file or folder as it is."""
         path = self._paths[descriptor]
-        self._may_end(f"synchronize {path.name}")
-        if self._scheduler.happens("disk error", path.name):
+        self._may_end(f"synchronize {self._name(path)}")
+        if self._scheduler.happens("disk error", self._name(path)):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if not path.is_relative_to(self.root):
             return  # the folder above is not tracked, because others use it
@@ -106,6 +120,85 @@ class Disk:
             self._names[path] = self._directory_names(path)
         else:
             self._content[self._file(path)] = path.read_bytes()
+
+    def connected(self, path: Path, connection: "Connection") -> None:
+        """Note a connection of the process that acts now."""
+        connection.disk, connection.path = self, path
+        self._connections.append((self._user, connection))
+
+    @contextmanager
+    def committing(self, connection: "Connection") -> Iterator[None]:
+        """Commit, unless the disk is full or fails; the process may end before, while and after it does."""
+        self._may_end(f"begin {connection.path.name}")
+        self.synchronized(connection)
+        with self._transaction(connection):
+            yield
+            code = sqlite3.SQLITE_FULL if self._is_full() else None
+            if code is None and self._scheduler.happens("disk error", connection.path.name):
+                code = sqlite3.SQLITE_IOERR
+            if code is not None:
+                error = sqlite3.OperationalError("it cannot be written")
+                error.sqlite_errorcode = code
+                raise error
+        self._may_end(f"commit {connection.path.name}")
+        self.synchronized(connection)
+        self._may_end(f"committed {connection.path.name}")
+
+    def synchronized(self, connection: "Connection") -> None:
+        """Note that the disk holds a database as it is, if its connection waits for that."""
+        if sqlite3.Connection.execute(connection, "PRAGMA synchronous").fetchone()[0] == _SYNCHRONIZED:
+            self._note(connection.path)
+
+    def _note(self, path: Path) -> None:
+        self._version += 1
+        for part in (path, path.with_name(f"{path.name}-wal")):
+            self._databases.pop(part, None)
+            if part.exists():
+                self._databases[part] = part.read_bytes()
+
+    def closing(self, connection: "Connection") -> None:
+        """Close a connection, whose log SQLite writes into its file and removes."""
+        entries = [entry for entry in self._connections if entry[1] is connection]
+        if entries:
+            self._may_end(f"close {connection.path.name}")
+            sqlite3.Connection.close(connection)
+            self._connections.remove(entries[0])
+            self._note(connection.path)
+
+    def end(self, user: str = "") -> None:
+        """End a process, or all: its connections are gone, and what it wrote is there."""
+        image = {path: path.read_bytes() for path in self.root.rglob("*") if is_database(path)}
+        for owner, connection in [*self._connections]:
+            if user in ("", owner):
+                sqlite3.Connection.close(connection)
+                self._connections.remove((owner, connection))
+                database._IN_USE.pop(connection.path, None)
+        for path, content in image.items():
+            path.write_bytes(content)
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever the disk holds more of a database."""
+        return self._version
+
+    def charges(self, folder: Path) -> list[str]:
+        """Return the entries of a folder's ledger that a power cut would leave now."""
+        below = folder.relative_to(self.root).parts
+        for depth, name in enumerate(below):
+            if name not in self._names.get(self.root.joinpath(*below[:depth]), {}):
+                return []
+        with tempfile.TemporaryDirectory(dir=self.root.parent) as copy:
+            for path, content in self._databases.items():
+                if path.parent == folder:
+                    Path(copy, path.name).write_bytes(content)
+            with closing(sqlite3.connect(Path(copy, LEDGER.name))) as connection:
+                if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'charges'").fetchone():
+                    return []
+                return [entry for (entry,) in connection.execute("SELECT entry FROM charges ORDER BY position")]
+
+    def _name(self, path: Path) -> str:
+        """Return a path's name in the trace, which is the same in each replay."""
+        return "its folder" if path == self.root else path.name
 
     def _may_end(self, what: str) -> None:
         """Possibly make this the last operation of its process, or of all processes."""
@@ -128,15 +221,7 @@ class Disk:
         return file
 
     def _directory_names(self, folder: Path) -> dict[str, int]:
-        return {path.name: self._file(path) for path in sorted(folder.iterdir())}
-
-    def lasting(self, folder: Path) -> dict[str, bytes]:
-        """Return the files of a folder that a power cut would leave now, with their contents."""
-        below = folder.relative_to(self.root).parts
-        for depth, name in enumerate(below):
-            if name not in self._names.get(self.root.joinpath(*below[:depth]), {}):
-                return {}
-        return {name: self._content.get(file, b"") for name, file in self._names.get(folder, {}).items()}
+        return {path.name: self._file(path) for path in sorted(folder.iterdir()) if not is_database(path)}
 
     def whole(self) -> Image:
         """Return the disk's contents as processes see them."""
@@ -163,13 +248,26 @@ class Disk:
             lasts = self._content.get(file, b"")
             later = path.read_bytes()[len(lasts) :] if file == new else b""
             image[path] = lasts + later[: self._scheduler.below(len(later) + 1)]
+        for path, lasts in sorted(self._databases.items()):
+            if path.parent == folder:
+                image[path] = self._torn(lasts, path.read_bytes() if path.exists() else b"")
+
+    def _torn(self, lasts: bytes, later: bytes) -> bytes:
+        """Return a beginning of what a file is now, and what it was behind that."""
+        # By lengths alone: SQLite's random numbers are in logs, and a history must not depend on them
+        begin = len(lasts) if len(lasts) < len(later) else 0
+        cut = begin + self._scheduler.below(len(later) - begin + 1)
+        return later[:cut] + lasts[cut:]
 
     def restore(self, image: Image, *, synchronized: bool) -> None:
         """Restore an image, because code that was cut off may have changed files while it ended."""
+        self.end()
         files = {path: self._file(path) for path in self.root.rglob("*")}
         if synchronized:
             self._names.clear()
             self._content.clear()
+            self._databases = {path: content for path, content in image.items() if content and is_database(path)}
+        self._version += 1
         for path in self.root.iterdir():
             shutil.rmtree(path)
         for path, content in image.items():
@@ -184,3 +282,43 @@ class Disk:
         if synchronized:
             for folder in (self.root, *(path for path, content in image.items() if content is None)):
                 self._names[folder] = self._directory_names(folder)
+
+
+def is_database(path: Path) -> bool:
+    """Return whether SQLite writes a file."""
+    return path.name.partition(".db")[1] == ".db"
+
+
+class Connection(sqlite3.Connection):
+    """A connection of a process that may end."""
+
+    disk: Disk
+    path: Path
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        """Execute as SQLite does; a log that is written into its file is synchronized before."""
+        cursor = super().execute(sql, *parameters)
+        if sql.startswith("PRAGMA wal_checkpoint"):
+            self.disk.synchronized(self)
+        return cursor
+
+    def close(self) -> None:
+        """Close; see `Disk.closing`."""
+        self.disk.closing(self)
+
+
+class SQLite:
+    """The module in whose place a disk is put."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sqlite3, name)
+
+    def connect(self, path: Path, **options: Any) -> Connection:
+        """Connect without waiting: the one who holds a file would never get a turn."""
+        connection = sqlite3.connect(path, factory=Connection, **{**options, "timeout": 0})
+        self._disk.connected(path, connection)
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        return connection

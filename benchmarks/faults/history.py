@@ -16,7 +16,6 @@ from benchmarks.faults.families import family_of, world_of
 from benchmarks.faults.processes import KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Killed, PowerCut, Scheduler, Violation
 from benchmarks.faults.server import Edge, SimulatedFleet
-from coordinator.protocol.agreement import intermediary_of
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.completion import crowd, fitting
 from coordinator.server.fleet.cohorts import Cohorts
@@ -24,7 +23,7 @@ from coordinator.server.online import service
 from coordinator.server.rounds.conductor import run_rounds
 from scenarios.backends.session import DeviceGroup
 from scenarios.store.journal import Journal
-from scenarios.store.manifest import Manifest, openings_of
+from scenarios.store.manifest import Manifest
 from scenarios.store.record_log import RecordLog
 from scenarios.store.run_folder import claim_folder
 from scenarios.store.whole_files import locked_folder
@@ -124,6 +123,7 @@ class History:
             return True
         finally:
             scheduler.forget()
+            self._disk.end()
         if left is not None:
             self._disk.restore(left[0], synchronized=left[1])
             self._witness.nothing_forgotten()
@@ -161,10 +161,7 @@ class History:
             if isinstance(chain, Journal) and (agreement := self._world.plan.agreement):
                 chain.agree(agreement)
             keeper = KeepersProcess(self._scheduler, self._disk, chain.ledger)
-            openings = None  # of nobody who stands between devices and server
-            if intermediary_of(self._world.plan.agreement):
-                openings = KeepersProcess(self._scheduler, self._disk, openings_of(chain.ledger))
-            outcome = self._conducted(chain, keeper, openings, self._devices(keeper))
+            outcome = self._conducted(chain, keeper, self._devices(keeper))
             self._witness.ends(outcome, list(chain))
 
     def _devices(self, keeper: KeepersProcess) -> dict[str, Cohorts]:
@@ -184,14 +181,13 @@ class History:
         self,
         chain: RecordLog[Any],
         keeper: KeepersProcess,
-        openings: KeepersProcess | None,
         devices: dict[str, Cohorts],
     ) -> Any:
         """Let a coordinator conduct the rounds; if it dies, the next one continues."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):
             driver = Driver(chain, keeper, scheduler, witness, in_step=self._world.plan.in_step)
-            fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper, openings)
+            fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper)
             try:
                 outcome = run_rounds(self._world.plan.begin(fleet), driver.hear, chain)
                 driver.wait()

@@ -37,10 +37,11 @@ class KeepersProcess:
                 with self._disk.used_by("keeper"):
                     return Keeper(self._folder)
             except KeeperDiedError:
-                continue
+                self._disk.end("keeper")
 
     def _start_anew(self) -> None:
         self._keeper = None
+        self._disk.end("keeper")
         with suppress(LedgerError):
             self._keeper = self._started()
 
@@ -49,14 +50,16 @@ class KeepersProcess:
         if self._keeper is None:
             raise LostError("the process that keeps what devices have spent was lost")
 
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(
+        self, first: int, stop: int, position: int, lines: Sequence[str], opener: str = ""
+    ) -> tuple[int, list[str]]:
         """As `Keeper.book`; a caller who has waited too long gets an error instead."""
         if self._scheduler.happens("keeper dies", "between two calls"):
             self._start_anew()
         while self._keeper is not None:
             try:
                 with self._disk.used_by("keeper"):
-                    return self._keeper.book(first, stop, position, lines)
+                    return self._keeper.book(first, stop, position, lines, opener)
             except KeeperDiedError:
                 self._start_anew()
                 if not self._scheduler.below(3):

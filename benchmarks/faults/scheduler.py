@@ -18,7 +18,7 @@ KINDS = {
     "coordinator dies": 0.01,
     "killed": 0.004,
     "power cut": 0.004,
-    "disk full": 0.02,
+    "disk full": 0.05,
     "disk error": 0.02,
     "server's host dies": 0.05,
     "driver lags": 0.5,

@@ -264,10 +264,8 @@ class SimulatedFleet:
         devices: Mapping[str, Cohorts],
         edge: Edge,
         keeper: KeepersProcess,
-        openings: KeepersProcess | None = None,
     ) -> None:
         self._world, self._devices, self._edge, self._keeper = world, devices, edge, keeper
-        self._openings = openings
 
     def hosts(self, kind: str) -> SimulatedHosts:
         """Return the devices of a kind."""
@@ -278,8 +276,8 @@ class SimulatedFleet:
         (cohorts,) = self._devices.values()
         agreement = intermediary_of(self._world.plan.agreement)
         if agreement and agreement.trust == TWO_SERVERS:
-            return SimulatedServers(self._edge, cohorts, self._world, self._openings)
-        return SimulatedQueries(self._edge, cohorts, self._world, self._openings)
+            return SimulatedServers(self._edge, cohorts, self._world, self._keeper)
+        return SimulatedQueries(self._edge, cohorts, self._world, self._keeper)
 
     def spread(
         self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]

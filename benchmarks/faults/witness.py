@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ class Witness:
         self.booked: set[Hashable] = set()
         self.said: set[Hashable] = set()
         self.excused: dict[bytes, set[int]] = {}
-        self._read: dict[Path, bytes] = {}
+        self._read: dict[Path, list[str]] = {}
+        self._version = -1
 
     @property
     def cut_off(self) -> int:
@@ -87,30 +87,17 @@ class Witness:
 
     def read_books(self) -> None:
         """Read the books on the disk; if they have only grown, read the new lines."""
-        files = {
-            folder / name: content for folder in self.books for name, content in self._disk.lasting(folder).items()
-        }
-        if not all(files.get(path, b"").startswith(read) for path, read in self._read.items()):
+        if self._version == self._disk.version:
+            return
+        self._version = self._disk.version
+        entries = {folder: self._disk.charges(folder) for folder in self.books}
+        if any(entries[folder][: len(read)] != read for folder, read in self._read.items()):
             self._read.clear()
             self.forget_book()
-        for path, content in sorted(files.items()):
-            self._read[path] = self._read_on(content, self._read.get(path, b""))
-
-    def _read_on(self, content: bytes, read: bytes) -> bytes:
-        """Take in the new lines of a file without its head; return how much has been read."""
-        *whole, tail = content[len(read) :].split(b"\n")
-        for line in filter(None, whole[0 if read else 1 :]):
-            self.line(_entry_of(line))
-        if tail and (whole or read):
-            with suppress(ValueError):  # a whole line without a line break counts
-                self.line(_entry_of(tail))
-                return content
-        return content[: len(content) - len(tail)]
-
-
-def _entry_of(line: bytes) -> Any:
-    """Return a line of a log without its digest and its devices."""
-    return json.loads(line.partition(b" ")[2])[2]
+        for folder, lines in entries.items():
+            for line in lines[len(self._read.get(folder, [])) :]:
+                self.line(json.loads(line))
+        self._read = entries
 
 
 class Charging(Witness):

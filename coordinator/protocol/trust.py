@@ -68,8 +68,8 @@ class ShuffledRound(Checked):
 class OpeningBook(Protocol):
     """An ordered list of lines about devices, which nobody can write past a line that he has not read."""
 
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines unless something was booked after ``position``; return the number of entries, and the new ones."""
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str], opener: str) -> tuple[int, list[str]]:
+        """Book an opener's lines unless it has others after ``position``; return their number, and the new ones."""
         ...
 
 
@@ -79,9 +79,11 @@ class BookActor:
     def __init__(self, actor: Any, result_of: Callable[[Any], Any]) -> None:
         self._actor, self._result_of = actor, result_of
 
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(
+        self, first: int, stop: int, position: int, lines: Sequence[str], opener: str = ""
+    ) -> tuple[int, list[str]]:
         """Book lines; see `OpeningBook.book`. Where an answer was lost the next call returns the line."""
-        position, new = self._result_of(self._actor.book.remote(first, stop, position, lines))
+        position, new = self._result_of(self._actor.book.remote(first, stop, position, lines, opener))
         return position, new
 
 
@@ -139,7 +141,7 @@ class Openings:
     def note(self, query: Query, first: int, mask: Bools) -> None:
         """Note what is about to be opened, before anybody sees it; refuse what differs by some of its devices."""
         new = Opening(first, mask, query.period)
-        line = opening_line(self._opener, query.id, new, self._agreement)
+        line = opening_line(query.id, new, self._agreement)
         while mask.any():
             openings = self._openings.get(query.id, [])
             if any(new.same_devices(opening) for opening in openings):
@@ -186,29 +188,27 @@ class Openings:
         """Book lines unless there are new ones, which are taken in; return whether there were."""
         if self._book is None:
             return False
-        self._position, new = self._book.book(0, MOST_DEVICES, self._position, lines)
+        self._position, new = self._book.book(0, MOST_DEVICES, self._position, lines, self._opener)
         for line in new:
-            opener, query_id, opening, agreement = read_opening(line, self._users)
-            if opener == self._opener:
-                require_agreement(f"the book of {self._opener} was begun", agreement, self._agreement)
-                self._hold(query_id, opening)
+            query_id, opening, agreement = read_opening(line, self._users)
+            require_agreement(f"the book of {self._opener} was begun", agreement, self._agreement)
+            self._hold(query_id, opening)
         return bool(new)
 
 
-def opening_line(opener: str, query_id: bytes, opening: Opening, agreement: bytes) -> str:
+def opening_line(query_id: bytes, opening: Opening, agreement: bytes) -> str:
     """Return an opening as a line of the book."""
     answered = base64.b64encode(zlib.compress(pack(opening.mask.astype(np.uint8)))).decode()
     period = [opening.period] if opening.period else []
-    return json.dumps([opener, query_id.hex(), opening.first, opening.mask.size, answered, agreement.hex(), *period])
+    return json.dumps([query_id.hex(), opening.first, opening.mask.size, answered, agreement.hex(), *period])
 
 
-def read_opening(line: str, users: int) -> tuple[str, bytes, Opening, bytes]:
-    """Return the opener, query id, opening and agreement of a line of a book about so many users."""
+def read_opening(line: str, users: int) -> tuple[bytes, Opening, bytes]:
+    """Return the query id, opening and agreement of a line of an opener's book about so many users."""
     try:
-        opener, query_id, first, count, answered, agreement, *periods = json.loads(line)
+        query_id, first, count, answered, agreement, *periods = json.loads(line)
         (period,) = periods or [0]
         checked.require_whole("period", period, 0, MOST_DEVICES)
-        checked.require_name("opener", opener)
         checked.require_whole("first device", first, 0, users)
         checked.require_whole("devices", count, 1, users - first)
         size = -(-count // 8)
@@ -223,7 +223,7 @@ def read_opening(line: str, users: int) -> tuple[str, bytes, Opening, bytes]:
             f"a line of the book of openings is no opening of {users:,} devices: {line[:80]!r}; whose answers were "
             "opened is not known: put the file back as it was, or start in a new folder"
         ) from None
-    return opener, identity, Opening(first, mask, period), digest
+    return identity, Opening(first, mask, period), digest
 
 
 def require_agreement(began: str, digest: bytes, agreed: bytes) -> None:

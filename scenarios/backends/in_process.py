@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -44,7 +45,11 @@ DeviceBlocks = Mapping[str, list[Any]]  # The cohorts of each kind of devices
 def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
     """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
     admit(job.plan.custom)
-    keeper = Keeper(job.ledger)
+    with closing(Keeper(job.ledger)) as keeper:
+        return _run_with(keeper, job, workers, progress)
+
+
+def _run_with(keeper: Keeper, job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
     device_blocks: DeviceBlocks = {
         name: [group.kind(group.holdings, job.secret, first, stop, keeper=keeper) for first, stop in group.bounds]
         for name, group in job.device_groups.items()
@@ -55,7 +60,7 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
             rehearse(query, _only(job, device_blocks)[2][0])
             load_decoder(query)
     with ThreadPoolExecutor(workers) as threads:
-        fleet = LocalFleet(job, device_blocks, threads if workers > 1 else None)
+        fleet = LocalFleet(job, device_blocks, threads if workers > 1 else None, keeper)
         start = time.perf_counter()
         process = job.plan.begin(fleet)
         restored = 0
@@ -95,9 +100,13 @@ class LocalFleet:
     """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(
-        self, job: BackendJob[Any, Any, Any], device_blocks: DeviceBlocks, threads: ThreadPoolExecutor | None
+        self,
+        job: BackendJob[Any, Any, Any],
+        device_blocks: DeviceBlocks,
+        threads: ThreadPoolExecutor | None,
+        keeper: Keeper,
     ) -> None:
-        self._job, self._device_blocks, self._threads, self.count = job, device_blocks, threads, 0
+        self._job, self._device_blocks, self._threads, self._keeper, self.count = job, device_blocks, threads, keeper, 0
         self.report: Callable[[int], None] = lambda _: None  # Called with the number of answers or rounds so far
 
     def hosts(self, kind: str) -> LocalHosts:
@@ -114,9 +123,9 @@ class LocalFleet:
             from scenarios.backends.share_servers import servers_here  # noqa: PLC0415 (others need none of it)
 
             _, secret, cohorts = _only(self._job, self._device_blocks)
-            book, secrets = Keeper(self._job.openings), self._job.server_secrets
-            return servers_here(cohorts, secret, secrets, agreement, self.report_progress, self._threads, book)
-        return ShuffledHere(self, agreement, self._job.layout, agreement.openings(OPENER, Keeper(self._job.openings)))
+            secrets = self._job.server_secrets
+            return servers_here(cohorts, secret, secrets, agreement, self.report_progress, self._threads, self._keeper)
+        return ShuffledHere(self, agreement, self._job.layout, agreement.openings(OPENER, self._keeper))
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `answer`, and `coordinator.server.rounds.conductor.Transport`."""

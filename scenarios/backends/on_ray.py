@@ -12,7 +12,7 @@ from typing import Any
 
 import ray
 
-from actors.host import HostedKeeper, permit_of, start_host, start_keeper
+from actors.host import HostedKeeper, permit_of, start_host, start_keeper, start_openings
 from actors.keeper import LedgerClient, require_there
 from actors.shares import share_permit
 from coordinator.aggregators.ray_shares import RayShares, start_server
@@ -200,7 +200,8 @@ class OnRay:
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
-        openings = None if intermediary_of(work.plan.agreement) is None else start_keeper(work.openings).actor
+        with suppress_stderr():
+            openings = None if intermediary_of(work.plan.agreement) is None else start_openings(keeper)
         workers = work.layout.workers
         ensemble = DeviceActors(work, keeper, workers)
         apart = (
@@ -220,9 +221,9 @@ class OnRay:
             )
             return work.finish(outcome, ensemble, replace(costs, actors=ensemble.actors))
         finally:
-            ensemble.end()
             if openings is not None:
                 ray.kill(openings)
+            ensemble.end()
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """Yield results of Ray tasks as they are completed; see `scenarios.backends.session.Backend.each`."""
@@ -315,7 +316,7 @@ class DeviceActors:
             ray.kill(host)
         # A host that outlives the keeper is about to book, and says on the terminal that it will try for ever
         _await_end(hosts)
-        ray.kill(self.keeper.actor)
+        self.keeper.end()
         self._holdings = {}
 
     def _hosts(self) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator.protocol.errors import InputError
-from scenarios.store.manifest import UNCLAIMED, openings_of
+from scenarios.store.manifest import UNCLAIMED
 
 if TYPE_CHECKING:
     from actors.device_block import DeviceKind
@@ -167,17 +167,12 @@ class BackendJob(Generic[R, O, T]):
     records: RecordStore[R] = field(
         default_factory=NoStore
     )  # Yields the rounds of an interrupted run, and stores every new one
-    ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
+    ledger: Path | None = None  # Folder of the books of devices and intermediaries; None to hold them in memory only
     # A context in which the first query is tried, so that a refusal names the policy that asks it
     naming: Callable[[], AbstractContextManager[None]] = nullcontext
     # Private, of two servers by name: each gets its own alone, and the server's plan has neither
     server_secrets: dict[str, bytes] = field(default_factory=dict, repr=False)
     packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
-
-    @property
-    def openings(self) -> Path | None:
-        """Folder of the book of what a shuffler or two servers opened; None to hold it in memory only."""
-        return None if self.ledger is None else openings_of(self.ledger)
 
 
 NAMED = "as called"  # The reason for a backend that its caller named, on the command line or in Python

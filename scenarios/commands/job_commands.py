@@ -85,8 +85,9 @@ def read_status(out: Path) -> FolderStatus:
         return FolderStatus(state=STARTING, result={})
     if mark is None:
         raise InputError(f"{out} holds no run; name the --out of one that has begun, or the id that submit printed")
-    snapshot, records = _snapshot(out), count_records(out)
+    snapshot = _snapshot(out)
     if not (locked or _alive(snapshot)):
+        records = count_records(out)  # of a run that lives nobody else may open the file
         resume_hint = mark.resume_hint(records, out) if records else ""
         return FolderStatus(state=KILLED, snapshot=snapshot, resume_hint=resume_hint, result={})
     return FolderStatus(state=RUNNING if _alive(snapshot) else STARTING, snapshot=snapshot, result={})

@@ -15,7 +15,6 @@ import zipfile
 import zlib
 from fractions import Fraction
 from pathlib import Path
-from tokenize import TokenError
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
@@ -356,29 +355,6 @@ def open_member(path: Path, member: str) -> BinaryIO:
         entry = archive.getinfo(member)
         require_unpacked(entry.file_size, entry.compress_size, f"{brief(member)} in {brief(path)}")
         return cast("BinaryIO", archive.open(entry))
-
-
-def read_arrays(content: bytes, name: str) -> dict[str, Any]:
-    """Return the arrays of an ``.npz`` file without pickles, each as long as its head says."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        require_memory(2 * sum(entry.file_size for entry in archive.infolist()), name, "free some, or remove it")
-        return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in archive.infolist()}
-
-
-def _array(content: bytes) -> Any:
-    import numpy as np  # noqa: PLC0415 (the command line loads this module)
-
-    file = io.BytesIO(content)
-    version = np.lib.format.read_magic(file)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-    try:
-        shape, fortran, kind = read(file)
-    except (SyntaxError, TokenError):  # a head is read as Python
-        raise ValueError("the head of an array is damaged") from None
-    if kind.hasobject or math.prod(shape) * kind.itemsize != len(content) - file.tell():
-        raise ValueError("an array is not as long as its head says")
-    # A head may claim more than there is; memory is taken only for what is there.
-    return np.frombuffer(content, kind, offset=file.tell()).reshape(shape, order="F" if fortran else "C").copy("K")
 
 
 def read_table(path: Path, remedy: str) -> pd.DataFrame:

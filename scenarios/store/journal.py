@@ -1,5 +1,6 @@
 """The journal of a run: every round is stored as soon as it is over, after all its answers are charged."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.durable_log import make_folder
+from actors.database import FORMAT, Chain, make_folder
 from actors.keeper import Keeper, LedgerClient, read_charge
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.checked import MOST_DEVICES
@@ -25,7 +26,7 @@ from coordinator.server.rounds.state import Ask
 from scenarios.config.files import file_sha256, read_object
 from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.scenario import Scenario
-from scenarios.store.manifest import AGREEMENTS, FOLDER, digest, openings_of
+from scenarios.store.manifest import digest
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.whole_files import write_json
 
@@ -74,13 +75,6 @@ def _answered(record: Round) -> AnsweredRange:
     return AnsweredRange(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
 
-def _key(kind: type[Statistic], name: str) -> str:
-    """Return the key of a statistic's number in records of format 4, which a field's new name does not change."""
-    if name == "ones" and kind in (CountStatistic, GroupStatistic):
-        return "told"
-    return "asked" if name == "devices" else name
-
-
 def _encode(record: Round) -> Numbers:
     query, statistic = record.ask.query, record.statistic
     statistic_fields = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
@@ -102,7 +96,7 @@ def _encode(record: Round) -> Numbers:
             **({"arrays": sorted(query.arrays)} if query.arrays else {}),
         },
         "statistic": type(statistic).__name__,
-        **{_key(type(statistic), name): int(value) for name, value in statistic_fields.items() if name not in arrays},
+        **{name: int(value) for name, value in statistic_fields.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
     arrays |= {f"array-{index}": query.arrays[name] for index, name in enumerate(sorted(query.arrays))}
@@ -125,7 +119,7 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
         }
     )
     kind = _STATISTICS[numbers["statistic"]]
-    statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
+    statistic_numbers = {part.name: numbers[part.name] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **statistic_numbers)
     return Round(
         ask=Ask(query=query, first=numbers["first"], stop=numbers["stop"]),
@@ -136,16 +130,16 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     )
 
 
-def require_opened(rounds: Iterable[Round], book: LedgerClient, agreement: Agreement) -> None:
-    """Refuse to resume if stored rounds were opened, and a book of openings does not say so."""
-    noted = Counter[tuple[str, bytes, int, int]]()
-    for line in book.read(0, MOST_DEVICES)[1]:
-        opener, query_id, opening, digest = read_opening(line, agreement.users)
-        require_agreement("the book of openings was begun", digest, agreement.digest)
-        noted[opener, query_id, opening.first, opening.mask.size] += int(opening.mask.sum())
-    for ask, answered in ((record.ask, record.statistic.answered) for record in rounds):
-        for opener in agreement.openers:
-            if (count := noted[opener, ask.query.id, ask.first, ask.stop - ask.first]) != answered:
+def require_opened(rounds: Iterable[Round], keeper: Keeper, agreement: Agreement) -> None:
+    """Refuse to resume if stored rounds were opened, and the books of openings do not say so."""
+    for opener in agreement.openers:
+        noted = Counter[tuple[bytes, int, int]]()
+        for line in keeper.read(0, MOST_DEVICES, opener=opener)[1]:
+            query_id, opening, digest = read_opening(line, agreement.users)
+            require_agreement("the book of openings was begun", digest, agreement.digest)
+            noted[query_id, opening.first, opening.mask.size] += int(opening.mask.sum())
+        for ask, answered in ((record.ask, record.statistic.answered) for record in rounds):
+            if (count := noted[ask.query.id, ask.first, ask.stop - ask.first]) != answered:
                 raise InputError(
                     f"round {ask.query.round} was opened of {answered} devices, the book of {opener} tells of {count}; "
                     f"whose answers were opened is not known: put its files back as they were, or {ANEW}"
@@ -157,7 +151,7 @@ class Journal(RecordLog[Round]):
 
     def __init__(self, out: Path, seed: int) -> None:
         super().__init__(out, seed)
-        self._agreement_path = out / FOLDER / AGREEMENTS.replace("*", str(seed))
+        self._agreement = Chain(self._file, f"agreement of seed {seed}", "agreement TEXT NOT NULL", begin=self._begin)
 
     codec = Codec(
         noun="round",
@@ -167,42 +161,28 @@ class Journal(RecordLog[Round]):
         require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
     )
 
-    def require_books(self, ledger: LedgerClient) -> None:
+    def require_books(self, ledger: Keeper) -> None:
         """Refuse books that say nothing of a stored round, or that were begun under another agreement."""
         super().require_books(ledger)
-        charges, openings = ledger.read(0, MOST_DEVICES)[1], Keeper(openings_of(self.ledger))
-        agreement = self._stored_agreement(begun=bool(charges) or next(iter(self), None) is not None)
-        if agreement is None:
+        if (agreement := self._stored_agreement()) is None:  # nothing was asked, or devices themselves refuse another
             return
-        for charge in map(read_charge, charges):
+        for charge in map(read_charge, ledger.read(0, MOST_DEVICES)[1]):
             require_agreement("the ledger was begun", charge.agreement, agreement.digest)
-        require_opened(self, openings, agreement)
+        require_opened(self, ledger, agreement)
 
     def agree(self, agreement: Agreement) -> Agreement:
         """Return what the run was begun under; a new run is begun under this one."""
-        if (stored := self._stored_agreement(begun=False)) is not None:
+        if (stored := self._stored_agreement()) is not None:
             return stored
-        content = agreement.content()
         try:
-            make_folder(self._agreement_path.parent)
-            write_json(self._agreement_path, {"agreement": content, "sha256": digest([self._first, content])})
+            self._agreement.append([(json.dumps(agreement.content()),)])
         except OSError as error:
-            raise LostError(f"{self._agreement_path} cannot be written ({error.strerror}); free space there") from None
+            raise LostError(f"{self.path} cannot be written ({error.strerror}); free space there") from None
         return agreement
 
-    def _stored_agreement(self, *, begun: bool) -> Agreement | None:
-        """Return what the run was begun under; None where nothing was agreed, which is refused if it has ``begun``."""
-        path, remedy = self._agreement_path, f"put it back as it was, or {ANEW}"
-        values = read_object(path, remedy) or {}
-        bound_here = values.get("sha256") == digest([self._first, values.get("agreement")])
-        if not bound_here and not begun:  # of a run that was killed before anything was asked
-            return None
-        if not bound_here:
-            complaint = (
-                "is not what this run was begun under" if values else "is missing: it was begun before there was one"
-            )
-            raise InputError(f"{path} {complaint}; {remedy}")
-        return Agreement.of_content(values["agreement"])
+    def _stored_agreement(self) -> Agreement | None:
+        """Return what the run was begun under; None where nothing was agreed yet."""
+        return next((Agreement.of_content(json.loads(content)) for (content,) in self._agreement), None)
 
     @property
     def trusted(self) -> bool:
@@ -234,6 +214,11 @@ def shared_ledger(folder: Path, scenario: Scenario) -> Path:
             write_json(path, devices)
         except OSError as error:
             raise LostError(f"{path} cannot be written ({error.strerror}); free space there") from None
+    elif owners.get("format") != FORMAT:
+        raise InputError(
+            f"ledger {folder} was kept by an earlier version of blindrec, in files that this one does not read; go on "
+            "with the version that kept it, or name a new folder"
+        )
     elif owners != devices:
         names = ", ".join(name for name in devices if owners.get(name) != devices[name] and name != "sha256")
         raise InputError(f"ledger {folder} is of devices with other {names or 'content'}; name a new folder")
@@ -246,5 +231,5 @@ def _devices(scenario: Scenario) -> dict[str, Any]:
     if scenario.ratings is not None and scenario.timed:  # whom a device stands for follows from when people come
         values |= {name: getattr(scenario, name) for name in ("period", "periods", "schedule")}
     file = None if scenario.ratings is None else file_sha256(scenario.ratings, "ratings file")
-    values |= {"ratings": file}
+    values |= {"ratings": file, "format": FORMAT}
     return {**values, "sha256": digest(values)}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from actors.durable_log import FORMAT
+from actors.database import FORMAT
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import read_whole
 from scenarios.config.files import LARGEST_WHOLE, MOST_SETTINGS, json_object
@@ -17,7 +17,6 @@ from scenarios.store.whole_files import write_json
 FOLDER, MANIFEST = "rounds", "scenario.json"
 PROGRESS = "progress.json"
 """The run's progress, beside its manifest, for whoever watches it; no run resumes from that file."""
-AGREEMENTS = "agreement-*.json"  # What was agreed in the run of each seed, beside the manifest
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"  # Commands whose experiments can be resumed
 _KEPT = {
     RUN: ("round", "rounds"),
@@ -63,11 +62,6 @@ class Manifest:
         """Write the manifest to a run's folder."""
         content = {"format": FORMAT, **asdict(self)}
         write_json(out / FOLDER / MANIFEST, {**content, "sha256": digest(content)})
-
-
-def openings_of(ledger: Path) -> Path:
-    """Return the folder of the book of openings beside that of a ledger; both are named after the run and the seed."""
-    return ledger.parents[2] / "openings" / ledger.parent.name / ledger.name
 
 
 def bound(manifest: Manifest | None, part: object) -> str:

@@ -1,73 +1,76 @@
-"""Records that a run or a sweep stores one by one, bound to it and to each other by digests."""
+"""Records that a run or a sweep stores one by one in its folder's file, bound to it and to each other by digests."""
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import io
-import itertools
 import json
+import math
 import shutil
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from actors.durable_log import FORMAT, Log, LogKind, count_lines, make_folder
+from actors.database import Chain, Database, FileKind
 from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError, LedgerError, LostError
-from coordinator.protocol.limits import open_regular, read_whole
-from scenarios.config.files import read_arrays
-from scenarios.log import write_line
-from scenarios.store.manifest import AGREEMENTS, FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
-from scenarios.store.whole_files import write_bytes
+from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, Manifest, bound, read_manifest
 
-if TYPE_CHECKING:
-    from rich.console import Console
+RUN_FILE = FileKind(
+    name="run.db",
+    noun="file of records",
+    remedy="put it back as it was, or remove it and what its log holds: then its records are asked or measured again, "
+    "and devices repeat their answers",
+    error=InputError,
+)
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+
+
+def run_file(out: Path, manifest: Manifest | None) -> Database:
+    """Return the file of a run's folder, which has the run's name."""
+    return Database(out / FOLDER, RUN_FILE, UNCLAIMED if manifest is None else manifest.run)
+
 
 K = TypeVar("K")
 M = TypeVar("M")
 Reader = Callable[[dict[str, Any]], tuple[K, M]]
-"""Takes a line's JSON value and returns the unit's key and its measurement."""
+"""Takes a unit's JSON value and returns its key and its measurement."""
 Writer = Callable[[K, M], dict[str, Any]]  # The reverse
 UNITS = "units"
-UNIT = LogKind(
-    noun="file of units",
-    suffix=".units",
-    remedy="put it back as it was, or remove that line and all after it: their units are then measured again",
-    error=InputError,
-)
 
 
 class Units(Generic[K, M]):
-    """The finished units of a sweep, bound to the manifest of its folder; see `actors.durable_log.Log`."""
+    """The finished units of a sweep, bound to the manifest of its folder; see `actors.database.Chain`."""
 
     def __init__(self, out: Path, read: Reader[K, M], write: Writer[K, M]) -> None:
-        self.folder, self._read, self._write = out / FOLDER / UNITS, read, write
-        self._log = Log(self.folder, UNIT, bound(read_manifest(out), UNITS))
+        manifest = read_manifest(out)
+        self._file, self._read, self._write = run_file(out, manifest), read, write
+        self._units = Chain(self._file, UNITS, "unit TEXT NOT NULL", begin=bound(manifest, UNITS), page=1000)
 
     def __iter__(self) -> Iterator[tuple[K, M]]:
         """Yield the stored units with their keys, in the order in which they were finished."""
-        self._log.settle()
-        return self._log.read(lambda line: self._read(json.loads(line)))
+        for position, (unit,) in enumerate(self._units):
+            try:
+                yield self._read(json.loads(unit))
+            except _UNREADABLE:
+                raise self._units.damaged(position) from None
 
     def keep(self, key: K, measured: M) -> None:
         """Write a unit, and wait until the disk holds it."""
         try:
-            self._log.append([json.dumps(self._write(key, measured))])
+            self._units.append([(json.dumps(self._write(key, measured)),)])
         except OSError as error:
-            raise LostError(f"a unit cannot be kept in {self.folder} ({error.strerror})") from None
+            raise LostError(f"a unit cannot be kept in {self._file.path} ({error.strerror})") from None
+
+    def close(self) -> None:
+        """Let other processes use the file."""
+        self._file.close()
 
 
 T = TypeVar("T")
 Numbers = tuple[dict[str, Any], dict[str, Any]]  # A record as JSON values and as arrays, both by name
-_DIGEST = 32
-_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,105 +79,85 @@ class Codec(Generic[T]):
 
     noun: str  # What errors call a record, such as ``"round"``
     number: Callable[[T], int]  # A record's position in its log, from 0
-    encode: Callable[[T], Numbers]  # Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved
+    encode: Callable[[T], Numbers]  # Returns its numbers
     decode: Callable[[dict[str, Any], dict[str, Any]], T]  # Returns the record with these numbers
     # Takes records and the devices' book, and refuses them if an answer is not booked
     require_booked: Callable[[Iterable[T], LedgerClient], None]
 
 
 class RecordLog(Generic[T]):
-    """The records of one seed, a file for each, without pickles. Each names the digest of the record before it."""
+    """The records of one seed, a row for each, without pickles."""
 
     codec: Codec[T]  # The codec of this kind of records
 
     def __init__(self, out: Path, seed: int) -> None:
         self._manifest = read_manifest(out)
         self.run = run = self._manifest.run if self._manifest else UNCLAIMED
-        self.folder = out / FOLDER / f"seed-{seed}"
+        self._file, self._begin = run_file(out, self._manifest), bound(self._manifest, seed)
+        columns = "numbers TEXT NOT NULL, layout TEXT NOT NULL, arrays BLOB NOT NULL"
+        self._records = Chain(self._file, f"seed {seed}", columns, begin=self._begin)
         # the ledger's folder has the run's name, so that a ledger of another run is noticed
         self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
-        self.damaged: Path | None = None
-        self._first = bound(self._manifest, seed)
+
+    @property
+    def path(self) -> Path:
+        """The file that the records are in."""
+        return self._file.path
+
+    @classmethod
+    @contextmanager
+    def checked(cls, out: Path | None, seed: int) -> Iterator[Self | None]:
+        """Yield the checked log of a folder, and close it; None without a folder."""
+        if out is None:
+            yield None
+            return
+        with closing(cls(out, seed)) as log:
+            log.check()
+            yield log
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the stored records in order, up to the first one that is missing, torn or damaged."""
-        # That record and all later ones are renamed, and their rounds will be run again; devices then repeat their
-        # answers and spend nothing. `damaged` names the record.
-        before, noun = self._first, self.codec.noun
-        for number in itertools.count():
-            path = self._path(number)
+        """Yield the stored records in order."""
+        for number, row in enumerate(self._records):
             try:
-                content = read_whole(path)
-                record, after = from_bytes(self.codec, content)
-            except InputError as error:
-                raise InputError(f"{path}: {error}") from None
-            except FileNotFoundError:
-                self._put_aside(number + 1)
-                return
-            except _UNREADABLE as error:
-                if isinstance(error, OSError) and error.errno == errno.EOVERFLOW:
-                    raise InputError(f"{path} cannot be read ({error.strerror}); go on where more is left") from None
-                self.damaged = path
-                self._put_aside(number)
-                return
-            if after != before:
-                raise InputError(
-                    f"{path} is no {noun} {number} of this run, or another {noun} before it was exchanged; put the "
-                    f"run's own file there, or remove it: then this {noun} and those after it are run again"
-                )
+                record = from_row(self.codec, row)
+            except _UNREADABLE:
+                raise self._records.damaged(number) from None
             yield record
-            before = content[:_DIGEST].hex()
 
-    def check(self, console: Console | None = None) -> Path | None:
-        """Read all records and ledgers; return the first damaged record, which is renamed, or None."""
+    def check(self) -> None:
+        """Read all records and ledgers, and refuse what is damaged, of another run, or not booked."""
         for _ in self:
             pass
         try:
-            self.require_books(Keeper(self.ledger))
+            with closing(Keeper(self.ledger)) as keeper:
+                self.require_books(keeper)
         except LedgerError as error:
             raise InputError(str(error)) from None
-        if self.damaged and console:
-            write_line(console, f"{self.damaged} is damaged; going on from the {self.codec.noun} before it")
-        return self.damaged
 
-    def require_books(self, ledger: LedgerClient) -> None:
+    def require_books(self, ledger: Keeper) -> None:
         """Refuse books in which something of a stored record is missing."""
         self.codec.require_booked(self, ledger)
-
-    def _put_aside(self, number: int) -> None:
-        for path in sorted(self.folder.glob("*.npz")):
-            if path.name < self._path(number).name:
-                continue
-            try:
-                path.replace(path.with_suffix(".damaged"))
-            except OSError as error:
-                raise InputError(
-                    f"{self.codec.noun} {path} is damaged and cannot be put aside ({error.strerror})"
-                ) from None
 
     def keep(self, record: T) -> None:
         """Write a record, whole or not at all; the record before it is stored already."""
         number = self.codec.number(record)
         try:
-            make_folder(self.folder)
-            write_bytes(self._path(number), to_bytes(self.codec, record, self._digest(number - 1)))
+            self._records.append([to_row(self.codec, record)], number)
         except OSError as error:
-            raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
+            raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.path} ({error.strerror})") from None
 
-    def _digest(self, number: int) -> str:
-        """Return the digest of a stored record; before the first record, the digest that binds the log to its run."""
-        if number < 0:
-            return self._first
-        with open_regular(self._path(number)) as file:
-            return file.read(_DIGEST).hex()
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.npz"
+    def close(self) -> None:
+        """Let other processes use the file, whose log is written into it."""
+        self._file.close()
 
 
 def count_records(out: Path) -> int:
     """Return how many records of all seeds a folder holds, or how many units of a sweep."""
-    return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz")) + count_lines(out / FOLDER / UNITS, UNIT)
+    with run_file(out, read_manifest(out)).look() as connection:
+        if connection is None:
+            return 0
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'seed *' OR name = ?", (UNITS,))
+        return sum(connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for (name,) in tables.fetchall())
 
 
 def drop(out: Path) -> None:
@@ -182,43 +165,37 @@ def drop(out: Path) -> None:
     # The manifest goes last: an interrupted removal can be repeated. Records are removed before the books of devices
     # and of what was opened, because a run cannot be resumed from records that are not booked.
     folder = out / FOLDER
-    for part in sorted(folder.glob("*/"), key=lambda part: part.name in {"ledger", "openings"}):
-        shutil.rmtree(part, ignore_errors=True)
     with suppress(OSError):
-        for path in (folder / PROGRESS, *folder.glob(AGREEMENTS)):
-            path.unlink(missing_ok=True)
+        remove_records(out)
+        for part in folder.glob("*/"):
+            shutil.rmtree(part, ignore_errors=True)
+        (folder / PROGRESS).unlink(missing_ok=True)
         (folder / MANIFEST).unlink(missing_ok=True)
         folder.rmdir()
 
 
-def to_bytes(codec: Codec[T], record: T, before: str) -> bytes:
-    """Return a record as bytes: a digest, then an ``.npz`` file of its arrays and of everything else as JSON."""
+def remove_records(out: Path) -> None:
+    """Remove a folder's file of records."""
+    for path in sorted((out / FOLDER).glob(f"{RUN_FILE.name}*")):
+        path.unlink()
+
+
+def to_row(codec: Codec[T], record: T) -> tuple[str, str, bytes]:
+    """Return a record as JSON of its numbers, JSON of its arrays' names, types and shapes, and the arrays in a row."""
     numbers, arrays = codec.encode(record)
-    numbers = {"format": FORMAT, "before": before, **numbers}
-    content = _zipped({"told": np.frombuffer(json.dumps(numbers).encode(), np.uint8), **arrays})
-    return hashlib.sha256(content).digest() + content
+    layout = {name: [values.dtype.str, values.shape] for name, values in arrays.items()}
+    return json.dumps(numbers), json.dumps(layout), b"".join(values.tobytes() for values in arrays.values())
 
 
-def _zipped(arrays: dict[str, Any]) -> bytes:
-    """Return an ``.npz`` file with light compression, because a run waits for it after every record."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as folder:
-        for name, values in arrays.items():
-            with folder.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, values, allow_pickle=False)
-    return file.getvalue()
-
-
-def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
-    """Return the record that `to_bytes` wrote, and the digest of the record before it."""
-    check, content = content[:_DIGEST], content[_DIGEST:]
-    if hashlib.sha256(content).digest() != check:
-        raise ValueError("the digest is another one's")
-    arrays = read_arrays(content, f"a kept {codec.noun}")
-    numbers: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
-    if numbers["format"] != FORMAT:
-        raise InputError(
-            f"a kept {codec.noun} has format {numbers['format']}, this version of blindrec reads {FORMAT}; go on with "
-            "the version that kept it, or name a new folder"
-        )
-    return codec.decode(numbers, arrays), numbers["before"]
+def from_row(codec: Codec[T], row: tuple[str, str, bytes]) -> T:
+    """Return the record that `to_row` took apart."""
+    numbers, layout, content = row
+    arrays, at = {}, 0
+    for name, (kind, shape) in json.loads(layout).items():
+        dtype = np.dtype(kind)
+        size = dtype.itemsize * math.prod(shape)
+        if dtype.hasobject:
+            raise ValueError("objects are no numbers")
+        arrays[name] = np.ndarray(shape, dtype, bytearray(content[at : at + size]))
+        at += size
+    return codec.decode(json.loads(numbers), arrays)

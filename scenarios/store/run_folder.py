@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from actors.durable_log import make_folder
+from actors.database import make_folder
+from actors.keeper import LEDGER
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.config.files import file_sha256, read_object
 from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.signals import resumable
-from scenarios.store.manifest import AGREEMENTS, FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
-from scenarios.store.record_log import count_records, drop
+from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
+from scenarios.store.record_log import RUN_FILE, count_records, drop, remove_records
 from scenarios.store.whole_files import left_over, locked_folder, try_folder
 
 M = TypeVar("M", bound=BaseModel)
@@ -30,6 +31,8 @@ def claim_folder(out: Path, manifest: Manifest) -> None:
         _require_empty(out)
         before = read_manifest(out)
         same = before is not None and before.identity == manifest.identity
+        if not same:
+            remove_records(out)  # of another run, which has none
         _write(replace(manifest, run=before.run) if before is not None and same else manifest, out)
         return
     if (stored := read_manifest(out)) is None:
@@ -74,14 +77,14 @@ def _write(manifest: Manifest, out: Path) -> None:
 
 def used(out: Path) -> bool:
     """Return whether a folder holds a result, a ledger entry, a record or a unit."""
-    inside = (path for path in (out / FOLDER).glob("*/**/*") if not left_over(path))
-    return (out / RESULT).exists() or any(path.is_file() for path in inside)
+    books = (out / FOLDER).glob(f"ledger/**/{LEDGER.name}")
+    return (out / RESULT).exists() or any(books) or count_records(out) > 0
 
 
 def _require_empty(out: Path) -> None:
     """Refuse a folder unless it is empty, or holds only the files of a run that was killed before any charge."""
     folder = out / FOLDER
-    allowed = {folder, folder / MANIFEST, folder / PROGRESS, *folder.glob(AGREEMENTS)}
+    allowed = {folder, folder / MANIFEST, folder / PROGRESS, *folder.glob(f"{RUN_FILE.name}*")}
     for path in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
         inside = path.is_dir() and folder in path.parents
         if not (path in allowed or inside or left_over(path)):

@@ -11,12 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.durable_log import PART, make_folder, write_whole
+from actors.database import make_folder, sync_folder
 from coordinator.protocol.errors import InputError
 from scenarios.config.files import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PART = ".blindrec-part"  # Ending of a file that is still being written; nobody reads one that a crash left behind
 
 
 def try_folder(folder: Path) -> None:
@@ -65,6 +67,41 @@ def write_bytes(target: Path, content: bytes) -> None:
         path.write_bytes(content)
     else:
         write_whole(path, content)
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Replace a file through a temporary one beside it, so that readers find all of the old or all of the new."""
+    part = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}{PART}")
+    try:
+        with _naming(target):
+            _write_new(part, content)
+            part.replace(target)
+            sync_folder(target.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Make errors of the system name this file, whichever operation failed."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a new file, and wait until the disk holds its content."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_table(target: Path, table: pd.DataFrame) -> None:

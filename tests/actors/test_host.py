@@ -51,13 +51,14 @@ def test_a_host_does_not_answer_for_devices_it_lacks_nor_for_what_are_none(first
 def test_a_process_that_is_new_refuses_what_its_devices_cannot_pay_and_repeats_what_they_said(tmp_path: Path) -> None:
     """The server that started it anew says nothing, or asks out of order: the keeper knows."""
     second = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
-    first = host(Keeper(tmp_path)).ask(QUERY, 10, 30)
-    booked = Keeper(tmp_path).read(0, 100)
-    for asked in (host(Keeper(tmp_path)), host(Keeper(tmp_path))):
+    first = host(keeper := worlds.keeper_on(tmp_path)).ask(QUERY, 10, 30)
+    booked = keeper.read(0, 100)
+    for _ in range(2):
+        asked = host(keeper := worlds.keeper_on(tmp_path))
         assert asked.ask(second, 10, 30).refused == 20
         assert asked.ask(second, 10, 30).bits == bytes(len(first.bits))
         assert asked.ask(QUERY, 10, 30) == first
-    assert Keeper(tmp_path).read(0, 100) == booked
+    assert keeper.read(0, 100) == booked
 
 
 def test_devices_whose_keeper_does_not_answer_refuse_and_are_counted() -> None:

@@ -1,9 +1,10 @@
-"""The keeper's log: charged before answered, read by whoever embodies the device next, torn lines never answered."""
+"""The keeper's file: charged before answered, and read by whoever embodies the device next, not by two at a time."""
 
 import json
-import os
+import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
@@ -12,15 +13,17 @@ from typing import Any
 
 import pytest
 import worlds
-from faults import Deaf, hasty_threads
+from faults import Deaf, hasty_threads, limited
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runs import present, tree
 from thoroughness import examples, sample, size
-from worlds import in_world
+from worlds import in_world, keeper_on
 
+from actors.database import Chain, Database
 from actors.device import Cohort
-from actors.durable_log import Log
-from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book, spent_by
+from actors.host import OpeningKeeper
+from actors.keeper import LEDGER, Charge, Keeper, owner_of, spent_by
 from actors.ledger import Ledger
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, LedgerError
@@ -38,11 +41,11 @@ def query(number: int, epsilon: Fraction = Fraction(1, 3)) -> Query:
 
 def cohort(folder: Path, first: int = 0, stop: int = 60) -> Cohort:
     """Devices whose keeper was just started, on a folder."""
-    return Cohort(worlds.block_ratings(WORLD), WORLD.secret, first, stop, BUDGET, keeper=Keeper(folder))
+    return Cohort(worlds.block_ratings(WORLD), WORLD.secret, first, stop, BUDGET, keeper=keeper_on(folder))
 
 
-def lines(folder: Path) -> int:
-    return len(list(read_book(folder)))
+def lines(devices: Cohort) -> int:
+    return devices.ledger._keeper.read(0, 60)[0]
 
 
 def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None
     cohort(tmp_path, 10, 40).answer(query(1), 10, 30)
     again = cohort(tmp_path)
     assert again.ledger.spending() == [(0, 10, Fraction(1, 3)), (10, 30, Fraction(2, 3)), (30, 60, Fraction(1, 3))]
-    assert lines(tmp_path) == 3
+    assert lines(again) == 3
     assert again.answer(query(0), 0, 60).refused == 0
     assert again.answer(query(2), 0, 60).refused == 0
     assert again.answer(query(3), 0, 60).refused == 20
@@ -62,30 +65,33 @@ def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None
 
 def test_a_long_book_tells_of_each_device_what_is_about_it(tmp_path: Path) -> None:
     """Also of entries that came after those for which there was room at first, and where it is read anew."""
-    keeper = Keeper(tmp_path)
+    keeper = keeper_on(tmp_path)
     for number in range(200):
         assert keeper.book(number, number + 2, number, [f"[{number}]"]) == (number + 1, [])
-    for book in (keeper, Keeper(tmp_path)):
+    for book in (keeper, keeper_on(tmp_path)):
         assert book.read(100, 101) == (200, ["[99]", "[100]"])
         assert book.read(0, 300, since=198) == (200, ["[198]", "[199]"])
 
 
-def test_nothing_is_answered_that_cannot_be_booked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
+def test_nothing_is_answered_that_cannot_be_booked_until_it_can_be(tmp_path: Path) -> None:
+    """A disk that is full is one line, whoever asks, and a repeat needs none of it."""
     devices = cohort(tmp_path)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LedgerError, match=r"cannot be written \(No space left on device\); devices do not answer"):
-        devices.answer(query(0), 0, 60)
-    assert devices.ledger.spent(0) == 0
+    devices.answer(query(0), 0, 60)
+    with limited():
+        many = (devices.answer(query(number, Fraction(1, 10**6)), 0, 60) for number in range(1, 300))
+        with pytest.raises(LedgerError, match=r"cannot be written \(No space left on device\); devices do not answer"):
+            list(many)
+        assert devices.answer(query(0), 0, 60).refused == 0
+    spent = devices.ledger.spent(0)
+    assert devices.answer(query(300), 0, 60).refused == 0
+    assert cohort(tmp_path).ledger.spent(0) == present(spent) + Fraction(1, 3)
 
 
 def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def sketched(*_: object) -> None:
-        seen.append(lines(tmp_path))
+        seen.append(lines(devices))
         raise KeyboardInterrupt
 
     devices, half = cohort(tmp_path), mechanism_of(query(0).design)
@@ -95,63 +101,46 @@ def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.
     assert seen == [1]
 
 
-def test_a_torn_line_was_never_answered_and_a_damaged_one_is_told(tmp_path: Path) -> None:
+def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
+    """Two answers of 1/2 fill the budget, in the file or, where the process was killed, in its log."""
     devices = cohort(tmp_path)
-    devices.answer(query(0), 0, 60)
-    file = next(tmp_path.iterdir())
-    one = file.stat().st_size
-    devices.answer(query(1), 0, 60)
-    good = file.read_bytes()
-    for cut in {*sample(range(len(good)), 60), one - 1, len(good) - 1}:
-        file.write_bytes(good[:cut])
-        booked = (cut >= one - 1) + (cut == len(good) - 1)  # a line that lacks nothing but its end counts
-        assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(booked, 3))]
-    file.write_bytes(good[:-9])
-    cohort(tmp_path).answer(query(2), 0, 60)  # whatever was torn off, lines of a later process stand by themselves
-    assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(2, 3))]
+    for number in range(2):
+        devices.answer(query(number, Fraction(1, 2)), 0, 60)
+    killed = tree(tmp_path)
+    keeper_on(tmp_path).close()
+    for files in (killed, tree(tmp_path)):
+        for name, good in files.items():
+            for place in sample(range(len(good)), size(1000, 25)):
+                flipped = good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :]
+                assert spent_after(tmp_path, {**files, name: flipped}) in (None, 1), (name, place)
 
 
-def spent_after(folder: Path, file: Path, content: bytes) -> Fraction | None:
-    """What every device spent, as a file tells it; None where it is refused."""
-    file.write_bytes(content)
+def spent_after(folder: Path, files: dict[str, bytes]) -> Fraction | None:
+    """What every device spent, as files tell it; None where they are refused."""
+    keeper_on(folder).close()
+    for path in folder.iterdir():
+        path.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
     try:
         ((*_, spent),) = cohort(folder).ledger.spending()
     except LedgerError:
+        (folder / LEDGER.name).unlink()
         return None
     return spent
 
 
-def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
-    """Two answers of 1/2 fill the budget. With another byte for the last line's end, one of them was forgotten."""
+def test_a_log_that_was_cut_off_loses_its_last_charges_alone(tmp_path: Path) -> None:
+    """A charge that is not there as a whole was never answered; those before it are."""
     devices = cohort(tmp_path)
-    for number in range(2):
-        devices.answer(query(number, Fraction(1, 2)), 0, 60)
-    (file,) = tmp_path.iterdir()
-    good = file.read_bytes()
-    assert spent_after(tmp_path, file, good) == 1
-    for place in sample(range(len(good)), 100):
-        for bit in range(size(8, 1)):
-            flipped = 1 << (place + bit) % 8
-            other = good[:place] + bytes([good[place] ^ flipped]) + good[place + 1 :]
-            assert spent_after(tmp_path, file, other) in (None, 1), (place, flipped)
-    for value in sample(sorted(set(range(256)) - {good[-1]}), 50):
-        assert spent_after(tmp_path, file, good[:-1] + bytes([value])) is None
-    assert spent_after(tmp_path, file, good[:-1]) == 1
-
-
-ENTRY = b' ["00", "1", 0, 9]'
-NO_JSON = (b"0", b"x", b" 5", b" [0, \0", b" [0, \xff", ENTRY, ENTRY + b"]", b" " + b"[" * 100_000)
-
-
-@pytest.mark.parametrize(
-    "tail", [b"G", b"\0" * 9, b" ", *(b"0" * 16 + behind for behind in NO_JSON)], ids=lambda tail: repr(tail[:40])
-)
-def test_a_tail_that_no_crash_leaves_is_told(tail: bytes, tmp_path: Path) -> None:
-    cohort(tmp_path).answer(query(0), 0, 60)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes() + tail)
-    with pytest.raises(LedgerError, match=r"^ledger .* is damaged on line 3, .* new folder$"):
-        cohort(tmp_path)
+    ends = []
+    for number in range(3):
+        devices.answer(query(number), 0, 60)
+        ends.append(len(tree(tmp_path)["ledger.db-wal"]))
+    killed = tree(tmp_path)
+    for cut in sample(range(ends[0], ends[-1] + 1), size(200, 20)):
+        files = {**killed, "ledger.db-wal": killed["ledger.db-wal"][:cut]}
+        assert spent_after(tmp_path, files) == Fraction(sum(end <= cut for end in ends), 3), cut
 
 
 NO_EPSILONS = ("-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0")
@@ -163,57 +152,65 @@ NO_ENTRIES += [json.dumps(["00", epsilon, 0, 9]) for epsilon in NO_EPSILONS]
 def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it."""
     good = Charge(bytes(16), Fraction(1), 0, 9).line()
-    Log(tmp_path, LEDGER, owner_of(tmp_path)).append([f"[0, 9, {one}]" for one in (good, line)])
-    with pytest.raises(LedgerError, match=r"is damaged on line 3|line is no charge.*what devices spent is not known"):
+    write_rows(tmp_path, [(0, 9, good), (0, 9, line)])
+    with pytest.raises(LedgerError, match=r"is damaged in row 1|line is no charge.*what devices spent is not known"):
         cohort(tmp_path).ledger.spending()
-    with pytest.raises(LedgerError):
-        cohort(tmp_path).answer(query(0), 0, 60)
 
 
-def test_after_a_line_that_could_not_be_written_none_more_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came to the disk of it is not known: only the next process reads it, and books into another file."""
-    devices = cohort(tmp_path)
-    devices.answer(query(0), 0, 60)
-
-    def half(held: int, content: bytes) -> int:
-        if len(content) < 60:
-            raise OSError(28, "No space left on device")
-        return write(held, content[:60])
-
-    write = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", half)
-        with pytest.raises(LedgerError, match="No space left on device"):
-            devices.answer(query(1), 0, 60)
-    assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(1, 3))]
-    with pytest.raises(LedgerError, match="No space left on device"):
-        devices.answer(query(1), 0, 60)
-    assert devices.answer(query(0), 0, 60).refused == 0, "a repeat needs no book"
-    cohort(tmp_path).answer(query(1), 0, 60)
-    assert len(list(tmp_path.iterdir())) == 2
-    assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(2, 3))]
+def write_rows(folder: Path, rows: list[tuple[Any, ...]]) -> None:
+    """Write rows as a keeper does, whatever they hold."""
+    file = Database(folder, LEDGER, owner_of(folder))
+    Chain(file, "charges", "first INTEGER NOT NULL, stop INTEGER NOT NULL, entry TEXT NOT NULL").append(rows)
+    file.close()
 
 
-def test_files_of_several_processes_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+def test_several_processes_in_turn_write_one_book(tmp_path: Path) -> None:
     """Devices know how many entries there were; a keeper that is started anew must mean the same ones."""
     told: list[str] = []
     for number in range(12):
-        keeper = Keeper(tmp_path)
+        keeper = keeper_on(tmp_path)
         known, before = keeper.read(0, 60)
         assert (known, before) == (2 * number, told)
         two = [Charge(bytes([number, k]), Fraction(1), number, 60).line() for k in range(2)]
         assert keeper.book(0, 60, known, two[:1]) == (known + 1, [])
         assert keeper.book(0, 60, known + 1, two[1:]) == (known + 2, [])
         told += two
-    assert sorted(path.name[:12] for path in tmp_path.iterdir()) == [f"{2 * number:012d}" for number in range(12)]
+
+
+def test_two_processes_at_a_time_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the first one ends, however it does; what it wrote is then there for the next one, and for any tool."""
+    monkeypatch.setattr("actors.database.PATIENCE", 0.01)
+    late = Keeper(tmp_path)  # of a book that nobody had begun
+    cohort(tmp_path).answer(query(0), 0, 60)
+    for act in (lambda: Keeper(tmp_path), lambda: late.book(0, 9, 0, ["[]"])):
+        with pytest.raises(LedgerError, match=rf"^ledger {tmp_path}/ledger.db is in use by another blindrec .*wait"):
+            act()
+    keeper_on(tmp_path).close()
+    assert list(tree(tmp_path)) == [LEDGER.name]
+    with pytest.raises(LedgerError, match="in use"):  # it has not read what was booked meanwhile
+        late.book(0, 9, 0, ["[]"])
+    late.close()
+    with closing(sqlite3.connect(tmp_path / LEDGER.name)) as tool:
+        assert tool.execute("SELECT first, stop FROM charges").fetchall() == [(0, 60)]
+
+
+def test_each_intermediary_has_a_table_of_its_own(tmp_path: Path) -> None:
+    keeper = keeper_on(tmp_path)
+    assert keeper.book(0, 9, 0, ["[1]"]) == keeper.book(0, 9, 0, ["[2]"], "the shuffler") == (1, [])
+    keeper = keeper_on(tmp_path)
+    assert (keeper.read(0, 9), keeper.read(0, 9, opener="the shuffler")) == ((1, ["[1]"]), (1, ["[2]"]))
+    for opener in ('x"; DROP TABLE charges', "", 5):
+        with pytest.raises(InputError, match=r"opener is .*give a name of small letters"):
+            OpeningKeeper(keeper).book(0, 9, 0, ["[]"], opener)  # type: ignore[arg-type] # a keeper without Ray
 
 
 def test_a_book_that_lost_a_part_is_told(tmp_path: Path) -> None:
     """A log that was cut at the end of a line looks whole; devices that knew more do not go on."""
     devices = cohort(tmp_path)
     devices.answer(query(0), 0, 60)
-    next(tmp_path.iterdir()).unlink()
-    devices.ledger._keeper = Keeper(tmp_path)
+    keeper_on(tmp_path).close()
+    (tmp_path / LEDGER.name).unlink()
+    devices.ledger._keeper = keeper_on(tmp_path)
     with pytest.raises(LedgerError, match="has 0 entries, devices knew 1; what devices spent is not known"):
         devices.answer(query(1), 0, 60)
 
@@ -223,13 +220,13 @@ def test_a_line_of_the_book_is_a_line(line: Any, tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     with pytest.raises(InputError, match="a line of a book is"):
         keeper.book(0, 60, 0, ["[]", line])
-    assert (keeper.read(0, 60), lines(tmp_path)) == ((0, []), 0)
+    assert (keeper.read(0, 60), list(tmp_path.iterdir())) == ((0, []), [])
 
 
-@pytest.mark.parametrize("told", ["[0, 60]", '[60, 0, ["00"]]', '["0", 60, ["00"]]', "[0, 60, 5]", "[-1, 60, []]"])
-def test_a_line_that_is_about_no_devices_is_told(told: str, tmp_path: Path) -> None:
-    Log(tmp_path, LEDGER, owner_of(tmp_path)).append([told])
-    with pytest.raises(LedgerError, match="is damaged on line 2"):
+@pytest.mark.parametrize("row", [(60, 0, "[]"), (0, 60, "5"), (-1, 60, "[]"), (0, "x", "[]"), (0, 60, b"[]")], ids=str)
+def test_a_row_that_is_about_no_devices_is_told(row: tuple[Any, ...], tmp_path: Path) -> None:
+    write_rows(tmp_path, [row])
+    with pytest.raises(LedgerError, match="is damaged in row 0 of table"):
         Keeper(tmp_path)
 
 
@@ -252,11 +249,11 @@ class Late(Deaf):
         super().__init__(keeper, below=0)
         self.others = others
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str], opener: str = "") -> tuple[int, list[str]]:
         if self.others:
             ledger, number = self.others.pop()
             ledger.charge(QUERIES[number], ledger.first, ledger.stop)
-        return super().book(first, stop, known, lines)
+        return super().book(first, stop, known, lines, opener)
 
 
 def charged(ledgers: list[Ledger], number: int, low: int, high: int) -> None:

@@ -147,14 +147,15 @@ def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> Vo
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)
 def test_a_query_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path: Path) -> None:
     """A query of epsilon -100 made a budget of 1 pay for a hundred answers, and stood in the ledger's file."""
-    asked = host(Keeper(tmp_path))
-    with pytest.raises(InputError):
-        asked.ask(forged(HONEST, epsilon=cost, round=99), 0, 10)
-    for devices in (asked, host(Keeper(tmp_path))):
+    for number in range(2):
+        keeper = worlds.keeper_on(tmp_path)
+        devices = host(keeper)
+        with pytest.raises(InputError):
+            devices.ask(forged(HONEST, epsilon=cost, round=99), 0, 10)
         queries = [forged(HONEST, round=number) for number in range(5)]
         refused = [devices.ask(query, 0, 10).refused for query in queries]
-        assert refused == [0, 10, 10, 10, 10]
-        assert spent_by(Keeper(tmp_path), 10) == [(0, 10, Fraction(1))]
+        assert refused == [0, 10, 10, 10, 10], number
+        assert spent_by(keeper, 10) == [(0, 10, Fraction(1))]
 
 
 @pytest.mark.parametrize("many", [0, -1, 10**9, 2.0, True, None])

@@ -531,8 +531,8 @@ def test_a_book_behind_an_actor_says_what_was_opened_and_nothing_is_opened_witho
     assert openings("other").mask(query, 0, DEVICES) is None
     slow = openings("one")
     assert slow.mask(query, 0, DEVICES) is not None
-    openings("other").note(query, 0, mask)  # a line that the slow one has not read
+    openings("one").note(query, 2 * DEVICES, mask)  # a line that the slow one has not read
     slow.note(query, DEVICES, mask)
-    assert len(keeper.read(0, 1 << 40)[1]) == 3
+    assert len(keeper.read(0, 1 << 40, opener="one")[1]) == 3
     with pytest.raises(LostError, match="the book of what was opened was lost"):
         openings("one", lambda *_: None).note(query, 0, mask)

@@ -7,9 +7,10 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Mapping, Set
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,13 @@ from rich.console import Console
 from thoroughness import size
 from typer.main import get_command
 
-from actors import durable_log
+from actors import database
 from scenarios import cli
 from scenarios.backends.selection import InProcess
 from scenarios.experiment import progress
 from scenarios.store import whole_files
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
-from scenarios.store.record_log import UNIT, UNITS, Units
+from scenarios.store.record_log import RUN_FILE, Units
 from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
 from scenarios.studies.sweep.sweeps import Sweep
@@ -78,6 +79,7 @@ class Cutting:
             setattr(os, name, self._named(name, getattr(os, name)))
         for name in HELD:
             setattr(os, name, self._on_held(name, getattr(os, name)))
+        database._transaction = self._committed(database._transaction)
         sys.addaudithook(self._looked)
 
     def _place(self, path: Any, dir_fd: int | None = None) -> str:
@@ -124,6 +126,29 @@ class Cutting:
             return self._counted(f"write {place}", in_two)
 
         return replaced
+
+    def _committed(self, transaction: Callable[..., Any]) -> Callable[..., Any]:
+        """Count commits of SQLite, whose files are opened and written where Python does not see it."""
+
+        @contextmanager
+        def counted(connection: sqlite3.Connection) -> Iterator[None]:
+            file = Path(connection.execute("PRAGMA database_list").fetchone()[2])
+            if not self._place(file):
+                with transaction(connection):
+                    yield
+                return
+            self.done.append(f"commit {file}")
+            self.keep(f"before commit {file}")
+            log = file.with_name(f"{file.name}-wal")
+            before = log.stat().st_size
+            with transaction(connection):
+                yield
+            self.keep(f"in commit {file}")
+            if self.kept is not None:
+                torn = self.kept / str(len(self.cuts) - 1) / log.relative_to(self.folder)
+                os.truncate(torn, (before + log.stat().st_size) // 2)
+
+        return counted
 
     def _looked(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Refuse files that are opened to be written in a way that is not counted."""
@@ -257,14 +282,15 @@ def command(*arguments: str) -> Callable[[], int]:
 def left(folder: Path) -> dict[str, Any]:
     """Return all files and folders below a folder: results and tables as far as they last, others byte by byte.
 
-    Of a sweep's units it is told which there are, not in which files; of its mark, which sweep it is.
+    Of a sweep's units it is told which there are; of its mark, which sweep it is.
     """
-    found = {str(path.relative_to(folder)): content(path) for path in folder.rglob("*") if path.suffix != UNIT.suffix}
-    if (folder / FOLDER / UNITS).exists():
+    found = {str(path.relative_to(folder)): content(path) for path in folder.rglob("*") if path.name != RUN_FILE.name}
+    if (folder / FOLDER / RUN_FILE.name).exists():
         mark = read_manifest(folder)
         found[f"{FOLDER}/{MANIFEST}"] = mark and mark.identity
         squares = Squares((), abs, {})
-        found["units"] = sorted((key, square.found) for key, square in Units(folder, squares.from_line, squares.line))
+        with closing(Units(folder, squares.from_line, squares.line)) as units:
+            found["units"] = sorted((key, square.found) for key, square in units)
     return found
 
 
@@ -412,14 +438,14 @@ def planted(family: Family) -> None:
 
     def in_place(target: Path, content: bytes) -> None:
         target.unlink(missing_ok=True)
-        durable_log.add(target, content, new=True)
+        whole_files._write_new(target, content)
 
     with mock.patch.object(whole_files, "write_whole", in_place):
         runs(family, RUN, last=9, every=size(1, 3))
 
 
 FAMILIES: dict[str, Callable[[Family], None]] = {
-    "run": lambda family: runs(family, RUN, every=size(1, 30)),
+    "run": lambda family: runs(family, RUN, every=size(1, 20)),
     "repeat": lambda family: runs(family, TWICE, every=size(5, 45)),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,

@@ -6,10 +6,11 @@ import json
 import os
 import pickle
 import random
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +26,7 @@ from crash_points import PROVENANCE, lasting
 from runs import Command, Ended, present
 from worlds import in_world
 
-from actors import durable_log
+from actors import database
 from actors.device import Cohort
 from actors.keeper import Keeper, UnreachableError
 from coordinator.protocol.budget import Epsilon
@@ -38,11 +39,11 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
-from scenarios.store import record_log, whole_files
+from scenarios.store import whole_files
 from scenarios.store.record_log import RecordLog
 
 
-# The system's operations on files as `actors.durable_log` calls them, some of which fail.
+# Operations on files, some of which fail: the system's as the store calls them, and SQLite's commits.
 class Disk:
     """A disk that fails at the operation of a number, and, as a full one does, at all later ones."""
 
@@ -59,8 +60,9 @@ class Disk:
             raise OSError(self.number, os.strerror(self.number))
 
     def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
-        """Open a file."""
-        self._tried("open")
+        """Open a file, or a folder to lock or to synchronize it."""
+        if flags & os.O_CREAT:
+            self._tried("open")
         return os.open(path, flags, mode)
 
     def write(self, held: int, content: memoryview) -> int:
@@ -77,15 +79,51 @@ class Disk:
         self._tried("fsync")
         os.fsync(held)
 
+    @contextmanager
+    def commit(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Commit, or roll back where that fails."""
+        with _transaction(connection):
+            yield
+            try:
+                self._tried("commit")
+            except OSError as error:
+                failed = sqlite3.OperationalError(error.strerror)
+                full = error.errno == errno.ENOSPC
+                failed.sqlite_errorcode = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_IOERR
+                raise failed from None
+
     def instead_of_the_system(self, patch: pytest.MonkeyPatch) -> None:
         """Let the store call these; folders are made and files renamed by `pathlib`, which asks the system itself."""
-        patch.setattr(durable_log, "os", self)
+        for module in (database, whole_files):
+            patch.setattr(module, "os", self)
+        patch.setattr(database, "_transaction", self.commit)
         for name in ("mkdir", "replace"):
             patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
 
     def _called(self, name: str, operation: Callable[..., None], *given: Any) -> None:
         self._tried(name)
         operation(*given)
+
+
+_transaction = database._transaction
+
+
+@contextmanager
+def limited(pragma: str = "max_page_count = 1", unlimited: str = "max_page_count = 4294967294") -> Iterator[None]:
+    """Let no SQLite file become larger than it is, as on a full disk, or limit them otherwise."""
+
+    @contextmanager
+    def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute(f"PRAGMA {pragma}")
+        try:
+            with _transaction(connection):
+                yield
+        finally:
+            connection.execute(f"PRAGMA {unlimited}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_transaction", transaction)
+        yield
 
 
 # Commands that end early, and what becomes of their folders: shared by the tests of all kinds of runs.
@@ -112,15 +150,24 @@ def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
 
 def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
     """A command on a disk that holds so many records."""
+    keep, left = RecordLog.keep, [holds]
 
-    def write(target: Path, content: bytes) -> None:
-        if target.name == f"{holds:06d}.npz":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        whole_files.write_bytes(target, content)
+    def keeping(self: RecordLog[Any], record: Any) -> None:
+        left[0] -= 1
+        with pytest.MonkeyPatch.context() as patch:
+            if left[0] < 0:
+                patch.setattr(database, "_transaction", Disk(0, later=True).commit)
+            keep(self, record)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_log, "write_bytes", write)
+        patch.setattr(RecordLog, "keep", keeping)
         return blindrec(*arguments)
+
+
+def forget(file: Path, table: str, first: int) -> None:
+    """Remove the rows of a table from one on, as if nobody had written them."""
+    with closing(sqlite3.connect(file)) as tool, tool:
+        tool.execute(f'DELETE FROM "{table}" WHERE position >= ?', (first,))
 
 
 def left(folder: Path, without: Set[str]) -> dict[str, Any]:
@@ -316,11 +363,11 @@ class Deaf:
         """As `Keeper.read`."""
         return self.book(first, stop, since, ())
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str], opener: str = "") -> tuple[int, list[str]]:
         """As `Keeper.book`."""
         if first < self.below:
             raise UnreachableError("it does not answer")
-        return self._keeper.book(first, stop, known, lines)
+        return self._keeper.book(first, stop, known, lines, opener)
 
 
 @contextmanager

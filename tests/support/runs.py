@@ -3,6 +3,7 @@
 import io
 import json
 import socket
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
@@ -22,7 +23,6 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from rich.console import Console
 
-from actors.durable_log import files_of
 from benchmarks.pages import modules, read
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
@@ -44,8 +44,8 @@ from scenarios.families.main.main_columns import record
 from scenarios.families.main.main_job import MainJob
 from scenarios.families.main.main_seed import tables_of
 from scenarios.families.main.run import MainResult, run
-from scenarios.store.manifest import FOLDER
-from scenarios.store.record_log import UNIT, UNITS
+from scenarios.store.manifest import FOLDER, PROGRESS
+from scenarios.store.record_log import RUN_FILE, UNITS
 from scenarios.store.run_folder import claim_folder
 
 # Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share.
@@ -246,14 +246,16 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def files_of_units(out: Path) -> list[Path]:
-    """The files in which a sweep's folder keeps finished units, in order."""
-    return files_of(out / FOLDER / UNITS, UNIT)
-
-
 def lines_of_units(out: Path) -> list[str]:
-    """The lines of all finished units, in the order in which they were finished."""
-    return [line for path in files_of_units(out) for line in path.read_text().splitlines()[1:]]
+    """All finished units as they are stored, in the order in which they were finished."""
+    with closing(sqlite3.connect(out / FOLDER / RUN_FILE.name)) as tool:
+        return [unit for (unit,) in tool.execute(f"SELECT unit FROM {UNITS} ORDER BY position")]
+
+
+def rounds_over(out: Path) -> int:
+    """How many rounds are over of a run that lives, as its folder tells whoever watches it."""
+    path = out / FOLDER / PROGRESS
+    return int(json.loads(path.read_text())["rounds"]) if path.exists() else 0
 
 
 def free_ports(count: int) -> list[int]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import reference
 from numpy.typing import ArrayLike
 from reference import Table, World
 
-from actors.keeper import LedgerClient
+from actors.keeper import Keeper, LedgerClient
 from actors.ratings import BlockRatings, StoredRatings
 from actors.second_order.cohort import Consent, DeviceAnswer, PrivateCohort
 from actors.seeds import Coins
@@ -550,3 +551,14 @@ def totals_query(
         answer_bits=32,
         parameters=parameters,
     )
+
+
+# Keepers of one folder, one process after another.
+_KEEPERS = dict[Path, Keeper]()
+
+
+def keeper_on(folder: Path) -> Keeper:
+    """A keeper that was just started on a folder; the process of the one before it is over."""
+    if before := _KEEPERS.pop(folder, None):
+        before.close()
+    return _KEEPERS.setdefault(folder, Keeper(folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -125,12 +125,23 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
         write_line(console, custom[1].warning)
     if line := person_warning(population):
         write_line(console, line)
-    journal = None if running.out is None else Journal(running.out, filled.seed)
     ledger = None if scenario.ledger is None else shared_ledger(scenario.ledger, filled)
-    if journal:
-        journal.ledger = ledger or journal.ledger
-        journal.check(console)
-    ratings = population.ratings
+    with _kept(running, filled.seed) as journal:
+        if journal and running.out is not None:
+            ledger = journal.ledger = ledger or journal.ledger
+            journal.check()
+        return _run_filled(scenario, running, population, resolved, journal, ledger)
+
+
+def _run_filled(
+    scenario: Scenario,
+    running: Running,
+    population: Population,
+    resolved: ResolvedRun,
+    journal: Journal | None,
+    ledger: Path | None,
+) -> Record:
+    filled, ratings = population.scenario, population.ratings
     if running.session.name == "ray" and isinstance(ratings, BlockRatings):
         # This process has nothing else to do while others start: what advice is scored with is loaded or compiled
         nobody = derive(filled.seed, "devices"), np.empty((0, TOP), np.int32)
@@ -138,16 +149,16 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     answers = population.ratings.users * scenario.answers_per_device
     if resolved.asking is not None:
         answers = sum(part.stop - part.first for part in resolved.asking.rounds)
-    with running.progress(answers, filled.seed) as told_answers, _kept(journal, running.session, filled.seed) as rounds:
+    with running.progress(answers, filled.seed) as report:
         ran = run(
             scenario,
             running.session,
             devices_per_actor=running.devices_per_actor,
             population=population,
             resolved=resolved,
-            progress=told_answers,
-            rounds=rounds,
-            ledger=journal.ledger if journal else ledger,
+            progress=report,
+            rounds=journal,
+            ledger=ledger,
         )
     return Record(
         values=record(ran, _noiseless(ran, running.session)),
@@ -171,14 +182,14 @@ def person_warning(population: Population) -> str | None:
 
 
 @contextmanager
-def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Journal | None]:
-    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run."""
+def _kept(running: Running, seed: int) -> Iterator[Journal | None]:
+    """Yield where rounds are kept: the folder's journal, else on Ray one that lasts as long as the run."""
     # On Ray a coordinator may die and be replaced; in this process all end together.
-    if journal is None and session.name == "ray":
-        with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
-            yield Journal(Path(folder), seed)
-    else:
-        yield journal
+    with ExitStack() as stack:
+        out = running.out
+        if out is None and running.session.name == "ray":
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-")))
+        yield None if out is None else stack.enter_context(closing(Journal(out, seed)))
 
 
 _UNSHUFFLED = {name: field.default for name, field in TrustSettings.model_fields.items() if name != "own_questions"}

@@ -262,11 +262,11 @@ def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
 def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     """Serve the clients of one seed."""
     world = build_world(scenario)
-    stored_clients = None if running.out is None else KeptClients(running.out, scenario.seed)
-    if stored_clients:
-        stored_clients.check(running.console)
     rounds = sum(client.rounds for client in world.clients)
-    with running.progress(rounds, scenario.seed, done="rounds over", unit="rounds") as progress:
+    with (
+        KeptClients.checked(running.out, scenario.seed) as stored_clients,
+        running.progress(rounds, scenario.seed, done="rounds over", unit="rounds") as progress,
+    ):
         run = run_online(
             world.scenario,
             running.session,

@@ -295,16 +295,14 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
 
 def teach_seed(scenario: TwoTier, running: Running) -> Record:
     """Run one seed."""
-    stored_batches = None if running.out is None else KeptBatches(running.out, scenario.seed)
-    if stored_batches:
-        stored_batches.check(running.console)
-    record = run(
-        scenario,
-        running.session,
-        table_of(scenario),
-        stored_batches,
-        watched=lambda devices: running.progress(devices, scenario.seed, done="private devices were asked"),
-    )
+    with KeptBatches.checked(running.out, scenario.seed) as stored_batches:
+        record = run(
+            scenario,
+            running.session,
+            table_of(scenario),
+            stored_batches,
+            watched=lambda devices: running.progress(devices, scenario.seed, done="private devices were asked"),
+        )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -157,9 +157,13 @@ def claim(out: Path, content: Mapping[str, Any]) -> None:
 
 def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Console) -> dict[K, M]:
     """Measure every unit that the folder, which `claim` passed, does not hold yet."""
-    stored: Units[K, M] = Units(out, sweep.from_line, sweep.line)
     mark = read_manifest(out)
     reporter = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
+    with closing(Units(out, sweep.from_line, sweep.line)) as stored:
+        return _measured(sweep, session, stored, reporter)
+
+
+def _measured(sweep: Sweep[K, M], session: Backend, stored: Units[K, M], reporter: ProgressReporter) -> dict[K, M]:
     done = dict(stored)
     before, units = set(done), sweep.units(done)
     while True:

@@ -1,9 +1,7 @@
 """Answers outlive the process: kept before they are sent, resent as they were, whatever cohort asks for them."""
 
 import json
-import os
 import signal
-import stat
 import subprocess
 import sys
 from fractions import Fraction
@@ -12,9 +10,9 @@ from typing import Any
 
 import pytest
 import worlds
-from faults import Deaf
+from faults import Deaf, Disk, limited
 
-from actors.keeper import Keeper, read_book
+from actors.keeper import Keeper
 from actors.second_order.cohort import Answers, DeviceAnswer, Pin, PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
@@ -29,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def answered(folder: Path, first: int, stop: int, secret: bytes = worlds.SECRET) -> list[SecondOrderRelease]:
-    cohort = worlds.cohort(OF, first, stop, keeper=Keeper(folder), secret=secret)
+    cohort = worlds.cohort(OF, first, stop, keeper=worlds.keeper_on(folder), secret=secret)
     cohort.pin(MODEL.digest, first, stop)
     return cohort.answer(QUERY, MODEL, first, stop)
 
@@ -68,25 +66,18 @@ def test_answers_survive_a_kill_before_they_are_sent(tmp_path: Path) -> None:
     assert answered(tmp_path, 0, DEVICES, OTHER_SECRET) == answered(tmp_path / "new", 0, DEVICES)
 
 
-def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_committed_before_it_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
-    sync, release = os.fsync, PrivateCohort._release
-
-    def synced(file: int) -> None:
-        happened.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "file")
-        sync(file)
+    disk, release = Disk(), PrivateCohort._release
 
     def sent(cohort: PrivateCohort, one: DeviceAnswer) -> SecondOrderRelease:
-        happened.append("sent")
+        happened.append(f"sent after {disk.done.count('commit')} commits")
         return release(cohort, one)
 
-    monkeypatch.setattr("os.fsync", synced)
+    disk.instead_of_the_system(monkeypatch)
     monkeypatch.setattr(PrivateCohort, "_release", sent)
     answered(tmp_path, 0, DEVICES)
-    synchronized, told = happened[:-DEVICES], happened[-DEVICES:]
-    assert synchronized[-3:] == ["file", "folder", "file"], "the model, its file's name, then the answers"
-    assert "file" not in synchronized[:-3], "before that folders only"
-    assert told == ["sent"] * DEVICES
+    assert happened == ["sent after 2 commits"] * DEVICES, "of the model, and of the answers"
 
 
 def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = Fraction(1, 3)) -> DeviceAnswer:
@@ -96,7 +87,7 @@ def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = F
 def known(folder: Path) -> list[DeviceAnswer | None] | None:
     """What three devices have answered, as a folder tells it; None where it is refused."""
     try:
-        kept = Answers(0, 9, Keeper(folder))
+        kept = Answers(0, 9, worlds.keeper_on(folder))
         kept.look()
     except LedgerError:
         return None
@@ -116,9 +107,9 @@ BAD_LINES: list[list[Any]] = [
 @pytest.mark.parametrize("bad", BAD_LINES, ids=str)
 def test_a_line_that_holds_no_answer_is_told(bad: list[Any], tmp_path: Path) -> None:
     """Even with a digest that goes with it; "-20" came back as it stood there."""
-    Keeper(tmp_path).book(0, 9, 0, [answer(1).line(), json.dumps(bad)])
+    worlds.keeper_on(tmp_path).book(0, 9, 0, [answer(1).line(), json.dumps(bad)])
     with pytest.raises(LedgerError, match=r"a ledger's line is no answer: .*what devices said is not known"):
-        Answers(0, 9, Keeper(tmp_path)).look()
+        Answers(0, 9, worlds.keeper_on(tmp_path)).look()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), 0.5, "1", None])
@@ -130,25 +121,24 @@ def test_no_answer_is_kept_under_an_epsilon_that_is_none(epsilon: Any) -> None:
 def test_a_device_that_answered_in_two_ways_is_told(tmp_path: Path) -> None:
     """The same answer twice is one."""
     for number in range(2):
-        Keeper(tmp_path).book(0, 9, number, [answer(0).line()])
+        worlds.keeper_on(tmp_path).book(0, 9, number, [answer(0).line()])
     assert known(tmp_path) == [answer(0), None, None]
-    Keeper(tmp_path).book(0, 9, 2, [answer(0, b"other").line()])
+    worlds.keeper_on(tmp_path).book(0, 9, 2, [answer(0, b"other").line()])
     assert known(tmp_path) is None
 
 
 @pytest.mark.parametrize("other", [MODEL.digest, worlds.features(unseen=58, seed=1).digest])
 def test_a_model_is_one_that_a_device_was_told_of_in_any_process(other: bytes, tmp_path: Path) -> None:
     """The server restarts the process between two announcements: the promise was booked."""
-    worlds.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path)).pin(MODEL.digest, 0, DEVICES)
-    again = worlds.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
+    worlds.cohort(OF, 0, DEVICES, keeper=worlds.keeper_on(tmp_path)).pin(MODEL.digest, 0, DEVICES)
+    again = worlds.cohort(OF, 0, DEVICES, keeper=worlds.keeper_on(tmp_path))
     if other == MODEL.digest:
         again.pin(other, 0, DEVICES)
     else:
         with pytest.raises(InputError, match=f"took model {MODEL.digest.hex()[:8]}.*accepts one model only"):
             again.pin(other, 0, DEVICES)
     assert again.answer(QUERY, MODEL, 0, DEVICES) == answered(tmp_path / "new", 0, DEVICES)
-    pins = [line for _, _, line in read_book(tmp_path) if line == Pin(MODEL.digest, 0, DEVICES).line()]
-    assert len(pins) == 1
+    assert worlds.keeper_on(tmp_path).read(0, DEVICES)[1].count(Pin(MODEL.digest, 0, DEVICES).line()) == 1
 
 
 def test_two_processes_of_the_same_devices_answer_once() -> None:
@@ -174,16 +164,9 @@ def test_devices_whose_keeper_does_not_answer_send_nothing_that_is_not_booked() 
     assert cohort.answer(QUERY, MODEL, 0, DEVICES) == some
 
 
-def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cohort = worlds.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
+def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path) -> None:
+    cohort = worlds.cohort(OF, 0, DEVICES, keeper=worlds.keeper_on(tmp_path))
     cohort.pin(MODEL.digest, 0, DEVICES)
-
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(LedgerError, match="No space left on device"):
+    with limited("query_only = 1", "query_only = 0"), pytest.raises(LedgerError, match="write a readonly database"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)
     assert worlds.answer_of(cohort, 0) is None
-    with pytest.raises(LedgerError, match="No space left on device"):
-        cohort.answer(QUERY, MODEL, 0, DEVICES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import Command, holds_within
+from runs import Command, holds_within, rounds_over
 
 from scenarios.store.record_log import count_records
 
@@ -37,7 +37,7 @@ def test_a_run_whose_head_died_goes_on(blindrec: Command, tmp_path: Path, monkey
     command = [sys.executable, "-c", SLOWLY, *RUN, "--backend", "ray", "--workers", "1", "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
-            assert holds_within(PATIENCE, lambda: count_records(out) >= 2 or run.poll() is not None)
+            assert holds_within(PATIENCE, lambda: rounds_over(out) >= 2 or run.poll() is not None)
             for one in [] if run.returncode is not None else psutil.Process(run.pid).children(recursive=True):
                 if one.name() == "gcs_server":
                     one.kill()

@@ -16,7 +16,7 @@ from thoroughness import sample
 
 from actors.device import Cohort
 from actors.host import HostedKeeper, start_host, start_keeper
-from actors.keeper import require_there, spent_by
+from actors.keeper import LEDGER, require_there, spent_by
 from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
 from coordinator.protocol.messages import Query, Release
@@ -109,6 +109,6 @@ def test_the_keeper_is_no_place_for_the_server(ray_session: OnRay) -> None:
 
 
 def test_a_log_that_is_damaged_is_told_before_anybody_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "000000000000-00.ledger").write_text("no log\n")
-    with pytest.raises(LedgerError, match="is damaged on line 1"):
+    (tmp_path / LEDGER.name).write_text("no database\n")
+    with pytest.raises(LedgerError, match=r"is damaged .file is not a database."):
         start_keeper(tmp_path)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from runs import holds_within
 
-from benchmarks.families import FAMILIES, booked
+from benchmarks.families import FAMILIES
 from benchmarks.victims import actors_below
 
 HOW = "BLINDREC_NETNS=1 python -m pytest tests/scenarios/backends/test_network_cut.py"
@@ -165,7 +165,9 @@ def begun(nodes: Nodes, out: Path) -> subprocess.Popen[bytes]:
     """A run on both nodes that is in the middle of its second round."""
     run = nodes.blindrec(*RUN, "--workers", "2", "--out", str(out))
     half = USERS * 3 // 2
-    assert holds_within(PATIENCE, lambda: run.poll() is not None or booked(out) > half), nodes.said()[-3000:]
+    assert holds_within(PATIENCE, lambda: run.poll() is not None or FAMILIES["run"].far(out) > half), nodes.said()[
+        -3000:
+    ]
     assert run.poll() is None, nodes.said()[-3000:]
     assert actors_below(nodes.worker, "devices"), "no device lives on the node that is cut off"
     return run

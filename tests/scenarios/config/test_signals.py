@@ -9,17 +9,15 @@ import pytest
 from faults import Disk
 from runs import Command, holds_within, planted_ratings, write_movielens
 
-from actors import durable_log
-from actors.durable_log import PART
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.config.signals import BAD_INPUT, RESUMABLE, ended_by_signals, ending, resumable, same_handlers
-from scenarios.store.record_log import count_records
+from scenarios.store.whole_files import PART
 
 HERE = ["--backend", "inprocess"]
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed", *HERE]
 RUN += ["--rounds", "4", "--json", "-"]
 STUBBORN = """
-import sys, time
+import pathlib, sys, time
 from scenarios.config import signals
 from scenarios.store import journal
 from scenarios.cli import main
@@ -29,11 +27,12 @@ def waiting(self, over):
     keep(self, over)
     while over.ask.query.round == 1:
         try:
+            pathlib.Path(sys.argv[1]).touch()
             time.sleep(600)
         except KeyboardInterrupt:
             pass
 journal.Journal.keep = waiting
-main(sys.argv[1:])
+main(sys.argv[2:])
 """
 """A run that waits after two rounds, and does not end by itself."""
 
@@ -41,11 +40,11 @@ main(sys.argv[1:])
 @pytest.mark.thorough  # a process; signals are raised in this one below, and Ctrl-C ends a real one in test_processes
 def test_a_stubborn_run_that_is_terminated_tells_what_is_kept_and_goes_on(blindrec: Command, tmp_path: Path) -> None:
     """Runs that end by themselves are those of `test_cli_policies`."""
-    out = tmp_path / "out"
-    command = [sys.executable, "-c", STUBBORN, *RUN, "--out", str(out)]
+    out, stuck = tmp_path / "out", tmp_path / "stuck"
+    command = [sys.executable, "-c", STUBBORN, str(stuck), *RUN, "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
-            assert holds_within(120, lambda: count_records(out) == 2 or run.poll() is not None)
+            assert holds_within(120, lambda: stuck.exists() or run.poll() is not None)
             run.terminate()
             said, err = run.communicate(timeout=60)
         finally:
@@ -141,7 +140,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
         write_movielens(place / "ratings.csv", planted_ratings(users=30, items=20, each=8))
         own = [] if name == "data" else HERE
         with monkeypatch.context() as patch:
-            patch.setattr(durable_log, "os", disk)
+            disk.instead_of_the_system(patch)
             ended = blindrec(*COMMANDS[name].replace("{}", str(place)).split(), *own)
         return ended.code, ended.err
 

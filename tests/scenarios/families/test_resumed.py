@@ -1,13 +1,16 @@
 """Runs that end early go on after the last client or batch that they stored, and end as if nothing had happened."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import LAYOUT, TIMED, left, on_a_full_disk, stopped
+import worlds
+from faults import LAYOUT, TIMED, forget, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
 from actors.keeper import LEDGER, Keeper, spent_by
@@ -42,8 +45,8 @@ class Family:
     def run(self) -> list[str]:
         return [self.name, *self.flags.split(), *HERE]
 
-    def file(self, out: Path, number: int) -> Path:
-        return self.records(out, 0).folder / f"{number:06d}.npz"
+    def file(self, out: Path) -> Path:
+        return self.records(out, 0).path
 
 
 ONLINE = Family(
@@ -178,18 +181,20 @@ def test_the_folder_of_another_scenario_is_refused(
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("number", [0, 1])
 @BOTH
-def test_a_damaged_record_is_asked_for_again(
-    family: Family, number: int, blindrec: Command, whole: Whole, tmp_path: Path
+def test_damaged_records_are_told_and_asked_for_again_where_they_are_removed(
+    family: Family, blindrec: Command, whole: Whole, tmp_path: Path
 ) -> None:
     """And devices that have answered repeat their answers."""
     stopped(blindrec, 2, *family.run, "--out", tmp_path)
-    file = family.file(tmp_path, number)
-    file.write_bytes(file.read_bytes()[:-1] + b"?")
-    resumed = blindrec("resume", tmp_path, *HERE)
-    assert resumed.code == 0
-    assert f"{file.name} is damaged; going on from the {family.nouns[0]} before it" in " ".join(resumed.err.split())
+    file = family.file(tmp_path)
+    with closing(sqlite3.connect(file)) as tool, tool:
+        tool.execute("""UPDATE "seed 0" SET arrays = zeroblob(length(arrays)) WHERE position = 1""")
+    line = refused(blindrec, "resume", tmp_path, *HERE)
+    assert f"{file} is damaged in row 1" in line
+    assert "or remove it" in line
+    file.unlink()
+    assert blindrec("resume", tmp_path, *HERE).code == 0
     assert left(tmp_path, TIMED) == whole(blindrec, family)
 
 
@@ -199,7 +204,7 @@ def test_a_full_disk_leaves_what_was_stored(family: Family, blindrec: Command, w
     assert (ended.code, ended.out) == (3, "")
     one, several = family.nouns
     assert ended.err.splitlines()[-1] == (
-        f"blindrec: {one} 2 cannot be kept in {family.records(tmp_path, 0).folder} (No space left on device); "
+        f"blindrec: {one} 2 cannot be kept in {family.file(tmp_path)} (No space left on device); "
         f"2 {several} are kept in {tmp_path}, the same command or blindrec resume {tmp_path} goes on"
     )
     assert blindrec("resume", tmp_path, *HERE).code == 0
@@ -243,7 +248,8 @@ def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
         if layout:
             stopped(blindrec, 2, *ONLINE.run, "--out", out)
         assert blindrec(*ONLINE.run, *layout.split(), "--out", out).code == 0
-        books.append(spent_by(Keeper(KeptClients(out, 0).ledger), 30))
+        with closing(Keeper(KeptClients(out, 0).ledger)) as keeper:
+            books.append(spent_by(keeper, 30))
     assert books[0] == books[1]
     assert all(spent for _, _, spent in books[0])
 
@@ -274,9 +280,9 @@ def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pyte
         out = tmp_path / name
         if name == "resumed":
             stopped(blindrec, 2, *TWO_TIER.run, "--out", out)
-            TWO_TIER.file(out, 1).unlink()  # its devices have answered all the same
+            forget(TWO_TIER.file(out), "seed 0", 1)  # its devices have answered all the same
         assert blindrec(*TWO_TIER.run, "--out", out).code == 0
-        keeper = Keeper(KeptBatches(out, 0).ledger)
+        keeper = worlds.keeper_on(KeptBatches(out, 0).ledger)
         book = Answers(0, 12, keeper)
         book.look()
         answers[name] = [book.get(device) for device in range(12)]
@@ -307,11 +313,11 @@ def test_damaged_answers_and_other_models_are_refused(
 ) -> None:
     """Devices must not answer again, nor can releases be folded into a model that they were not about."""
     stopped(blindrec, 2, *TWO_TIER.run, "--out", tmp_path)
-    file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{LEDGER.suffix}"))
+    file = KeptBatches(tmp_path, 0).ledger / LEDGER.name
     good = file.read_bytes()
-    file.write_bytes(good.replace(b'"pmd"', b'"pmc"', 1))
-    line = good[: good.index(b'"pmd"')].count(b"\n") + 1
-    assert f"is damaged on line {line}" in refused(blindrec, "resume", tmp_path, *HERE)
+    with closing(sqlite3.connect(file)) as tool, tool:
+        tool.execute("""UPDATE charges SET entry = replace(entry, '"pmd"', '"pmc"') WHERE position = 3""")
+    assert "is damaged in row 3" in refused(blindrec, "resume", tmp_path, *HERE)
     file.write_bytes(good)
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.server.completion.fitting.SHRINK", 4.0)

@@ -1,20 +1,20 @@
 """What a run keeps, and `blindrec resume`: its folder is enough to go on; an edit, or a file of another, is refused."""
 
 import functools
-import hashlib
 import json
 import shutil
-from contextlib import nullcontext
+import sqlite3
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import forget
 from runs import Command, Ended, claim, complains, here, present, refused, small, tree
 
-from actors.durable_log import files_of
-from actors.keeper import LEDGER, owner_of
+from actors.keeper import LEDGER
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
@@ -24,8 +24,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import MainResult, run
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.store.journal import Journal
-from scenarios.store.manifest import FOLDER, MANIFEST, digest, openings_of, read_manifest
-from scenarios.store.record_log import to_bytes
+from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
 from scenarios.store.run_folder import in_run_folder, manifest_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -40,10 +39,9 @@ def interrupted(out: Path, kept: int = 3, **changes: Any) -> Journal:
     """The journal of a run that has kept some of its four rounds; devices have booked the others, nobody kept them."""
     scenario = SCENARIO.model_copy(update=changes)
     claim(out, scenario)
-    journal = Journal(out, scenario.seed)
-    run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
-    for number in range(kept, 4):
-        (journal.folder / f"{number:06d}.npz").unlink()
+    with closing(Journal(out, scenario.seed)) as journal:
+        run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
+    forget(journal.path, f"seed {scenario.seed}", kept)
     return journal
 
 
@@ -134,74 +132,87 @@ def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Comm
     mark = present(read_manifest(tmp_path / "out"))
     replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
     line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
-    assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
+    assert f"{journal.path} is damaged in row 0" in line
+
+
+TABLE = '"seed 3"'
+EXCHANGES = {
+    "exchanged": [
+        f"UPDATE {TABLE} SET position = {old} WHERE position = {new}" for old, new in ((9, 1), (1, 2), (2, 9))
+    ],
+    "missing": [f"DELETE FROM {TABLE} WHERE position = 1"],
+    "edited": [f"UPDATE {TABLE} SET arrays = zeroblob(length(arrays)) WHERE position = 1"],
+}
 
 
 def exchange(what: str, journal: Journal, other: Path) -> str:
-    """Put another file in a round's place; return its name."""
-    rounds = [journal.folder / f"{number:06d}.npz" for number in range(3)]
-    match what:
-        case "of another run":
-            shutil.copy(interrupted(other).folder / "000001.npz", rounds[1])
-        case "of another seed":
-            shutil.copy(interrupted(other, seed=4).folder / "000000.npz", rounds[0])
-            return rounds[0].name
-        case "exchanged":
-            contents = [path.read_bytes() for path in rounds]
-            rounds[1].write_bytes(contents[2])
-            rounds[2].write_bytes(contents[1])
-        case "twice":
-            shutil.copy(rounds[1], rounds[2])
-            return rounds[2].name
-        case "written anew":  # the first one, with another count of what came in, and a digest that goes with it
-            first, *_ = journal
-            rounds[0].write_bytes(to_bytes(Journal.codec, replace(first, size=first.size + 1), journal._first))
-    return rounds[1].name
+    """Put other rounds in the place of a run's; return what is said of it."""
+    if what == "of another run":
+        shutil.copy(interrupted(other).path, journal.path)
+        return "says that it is of"
+    if what == "cut off":
+        journal.path.write_bytes(journal.path.read_bytes()[:9000])
+        return "is damaged"
+    with closing(sqlite3.connect(journal.path)) as tool, tool:
+        for statement in EXCHANGES[what]:
+            tool.execute(statement)
+    return "is damaged in row 1 of table"
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("what", ["of another run", "of another seed", "exchanged", "twice", "written anew"])
-def test_a_round_that_is_not_in_its_place_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
-    """Where it is removed, as the line says, the rounds from there on are asked again."""
+@pytest.mark.parametrize("what", ["of another run", "cut off", *EXCHANGES])
+def test_rounds_that_are_not_the_runs_are_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
+    """Where the file is removed, as the line says, all rounds are asked again, and devices repeat their answers."""
     journal = interrupted(tmp_path / "out")
-    name = exchange(what, journal, tmp_path / "other")
-    words = f"{name} is no round {int(name[:6])} of this run"
-    refused_both_ways(blindrec, tmp_path / "out", str(journal.folder), words, "remove it")
-    (journal.folder / name).unlink()
+    words = exchange(what, journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.path), words)
+    journal.path.unlink()
     ends_alike(blindrec, tmp_path / "out")
 
 
-def spoil_ledger(what: str, journal: Journal, other: Path) -> list[str]:
+def test_a_round_that_was_written_anew_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    """With another count of what came in, and a digest that goes with it."""
+    journal = interrupted(tmp_path / "out")
+    first, *_ = journal
+    journal.close()
+    with closing(sqlite3.connect(journal.path)) as tool:
+        rows = tool.execute(f"SELECT * FROM {TABLE} ORDER BY position").fetchall()
+    forget(journal.path, "seed 3", 0)
+    journal.keep(replace(first, size=first.size + 1))
+    journal.close()
+    with closing(sqlite3.connect(journal.path)) as tool, tool:
+        tool.executemany(f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?, ?)", rows[1:])
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.path), "is damaged in row 1 of table")
+
+
+def spoil_ledger(what: str, journal: Journal, other: Path) -> str:
     """Put something else in a ledger's place; return what is said of it."""
-    (file,) = files_of(journal.ledger, LEDGER)
-    lines = file.read_bytes().splitlines(keepends=True)
-    match what:
-        case "of another run" | "of another seed":
-            seed = {} if what == "of another run" else {"seed": 4}
-            shutil.copy(files_of(interrupted(other, **seed).ledger, LEDGER)[0], journal.ledger)
-            return ["its folder is that of"]
-        case "edited":
-            file.write_bytes(b"".join(lines).replace(b'"1"', b'"2"', 1))
-            return ["is damaged on line 2"]
-        case "a line less":
-            file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-            return ["is damaged on line 3"]
-        case "of format 3":
-            head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
-            file.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
-            return ['"format": 3', "format 4; move it to where it belongs"]
-    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')  # as format 2 had it: no head, a checksum a line
-    return ["or of another version of blindrec"]
+    file = journal.ledger / LEDGER.name
+    if what in ("of another run", "of another seed"):
+        shutil.copy(interrupted(other, seed=3 if what == "of another run" else 4).ledger / LEDGER.name, file)
+        return "its folder is that of"
+    if what == "no database":
+        file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n' * 40)
+        return "is damaged (file is not a database), or of another version of blindrec"
+    with closing(sqlite3.connect(file)) as tool, tool:
+        if what == "edited":
+            tool.execute("UPDATE charges SET stop = 1 WHERE position = 1")
+            return "is damaged in row 1 of table"
+        if what == "a line less":
+            tool.execute("DELETE FROM charges WHERE position = 1")
+            return "is damaged in row 1 of table"
+        tool.execute("UPDATE about SET value = '4' WHERE name = 'format'")
+        return "format 4; its folder is that of"
 
 
-SPOILT = ["of another run", "of another seed", "edited", "a line less", "of format 2", "of format 3"]
+SPOILT = ["of another run", "of another seed", "edited", "a line less", "no database", "of format 4"]
 
 
 @pytest.mark.parametrize("what", SPOILT)
 def test_a_ledger_that_is_not_the_runs_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out")
     words = spoil_ledger(what, journal, tmp_path / "other")
-    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), *words, "or start in a new folder")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), words, "or start in a new folder")
 
 
 BEHIND: dict[str, dict[str, Any]] = {
@@ -214,28 +225,29 @@ def behind(out: Path, trust: str) -> tuple[Scenario, Journal, MainResult]:
     """A run with somebody between devices and server that was killed after all rounds were kept."""
     scenario = small(seed=3, **BEHIND[trust])
     claim(out, scenario)
-    journal = Journal(out, 3)
-    return scenario, journal, run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
+    with closing(Journal(out, 3)) as journal:
+        return scenario, journal, run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
+
+
+def check(out: Path) -> None:
+    """Check a run's records and books, as a run does that goes on."""
+    with Journal.checked(out, 3):
+        pass
 
 
 @pytest.mark.parametrize("trust", BEHIND)
-def test_a_run_whose_book_lacks_what_was_opened_is_refused_as_one_without_its_ledger(
+def test_a_run_whose_books_lack_what_was_opened_is_refused_as_one_without_its_ledger(
     trust: str, tmp_path: Path
 ) -> None:
-    _, journal, _ = behind(tmp_path, trust)
-    assert journal.check() is None
-    (log,) = openings_of(journal.ledger).iterdir()
-    whole = log.read_bytes()
-    head, *lines = whole.splitlines(keepends=True)
-    for left in range(len(lines)):
-        log.write_bytes(head + b"".join(lines[:left]))
-        with complains("was opened of", "the book of the s", "tells of 0", "put its files back as they were"):
-            Journal(tmp_path, 3).check()
-    log.unlink()
-    with complains("round 0 was opened of", "tells of 0"):
-        Journal(tmp_path, 3).check()
-    log.write_bytes(whole)
-    assert Journal(tmp_path, 3).check() is None
+    _, journal, whole = behind(tmp_path, trust)
+    check(tmp_path)
+    for opener in present(whole.resolved.agreement).openers:
+        good = (journal.ledger / LEDGER.name).read_bytes()
+        forget(journal.ledger / LEDGER.name, f"openings of {opener}", 0)
+        with complains("round 0 was opened of", f"the book of {opener} tells of 0", "put its files back as they were"):
+            check(tmp_path)
+        (journal.ledger / LEDGER.name).write_bytes(good)
+    check(tmp_path)
 
 
 def test_a_resumed_run_goes_on_under_the_agreement_of_its_folder(
@@ -243,40 +255,29 @@ def test_a_resumed_run_goes_on_under_the_agreement_of_its_folder(
 ) -> None:
     """Also where bounds are computed otherwise by now, as another processor or a later version may."""
     scenario, journal, whole = behind(tmp_path, "shuffled")
-    for number in (2, 3):
-        (journal.folder / f"{number:06d}.npz").unlink()
+    forget(journal.path, "seed 3", 2)
     monkeypatch.setattr(shuffled_account, "_local", lambda *_: (Fraction(3), "another bound"))
     fresh = resolve(whole.scenario).agreement
     assert fresh != whole.resolved.agreement
-    again = run(scenario, InProcess(1), ledger=journal.ledger, rounds=Journal(tmp_path, 3))
+    with closing(Journal(tmp_path, 3)) as journal:
+        again = run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
     assert again.resolved.agreement == whole.resolved.agreement
     assert again.outcome.releases_sha256 == whole.outcome.releases_sha256
     assert list(again.spent) == list(whole.spent)
 
 
-@pytest.mark.parametrize("what", ["missing", "edited", "of another seed", "no object", "another ledger"])
-def test_a_folder_without_its_runs_agreement_is_refused_in_a_line(what: str, blindrec: Command, tmp_path: Path) -> None:
-    """As are folders that were begun before there were any."""
+def test_another_agreement_than_that_of_a_folder_is_refused_in_a_line(blindrec: Command, tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out")
-    path = tmp_path / "out" / FOLDER / "agreement-3.json"
-    words = ["is not what this run was begun under", "put it back as it was"]
-    match what:
-        case "missing":
-            path.unlink()
-            words = [f"{path} is missing: it was begun before there was one", "or start in a new folder"]
-        case "edited":
-            path.write_text(path.read_text().replace('"1"', '"2"', 1))
-        case "of another seed":
-            interrupted(tmp_path / "other", seed=4)
-            shutil.copy(tmp_path / "other" / FOLDER / "agreement-4.json", path)
-        case "no object":
-            path.write_text("[]")
-            words = [f"{path} cannot be read (it holds no object", "put it back as it was"]
-        case "another ledger":
-            path.unlink()
-            assert journal.agree(Agreement()) == Agreement()
-            words = ["the ledger was begun under agreement", "start in a new folder"]
-    refused_both_ways(blindrec, tmp_path / "out", *words)
+    good = journal.path.read_bytes()
+    with closing(sqlite3.connect(journal.path)) as tool, tool:
+        tool.execute("""UPDATE "agreement of seed 3" SET agreement = replace(agreement, '"1"', '"2"')""")
+    words = 'is damaged in row 0 of table "agreement of seed 3"'
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.path), words, "put it back as it was")
+    journal.path.write_bytes(good)
+    forget(journal.path, "agreement of seed 3", 0)
+    assert journal.agree(Agreement()) == Agreement()
+    journal.close()
+    refused_both_ways(blindrec, tmp_path / "out", "the ledger was begun under agreement", "start in a new folder")
 
 
 @pytest.mark.parametrize("made", ["rounds", "rounds/seed-0", "rounds/ledger/ab/seed-0"])
@@ -321,19 +322,20 @@ def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Command, tmp_path: Path) -> None:
-    """A log that ends early looks as a crash leaves it, but for the rounds that were kept after it."""
+    """A ledger that ends early looks as a crash leaves it, but for the rounds that were kept after it."""
     journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
-    (log,) = journal.ledger.iterdir()
-    whole = log.read_bytes()
-    head, *told = whole.splitlines(keepends=True)
+    file = journal.ledger / LEDGER.name
+    forget(file, "charges", 2)  # the third round was answered, but not kept: nobody can tell
+    whole = file.read_bytes()
     for left in (0, 1):
-        log.write_bytes(head + b"".join(told[:left]))
+        forget(file, "charges", left)
         line = refused(blindrec, "resume", out, *FLAGS)
         assert f"round {left} was answered by 125 devices, their ledger tells of 0; a part of it is missing" in line
         assert "what devices spent is not known: put its files back as they were, or start in a new folder" in line
-    log.unlink()
+        file.write_bytes(whole)
+    file.unlink()
     assert "round 0 was answered by 125 devices, their ledger tells of 0" in refused(blindrec, "resume", out, *FLAGS)
-    log.write_bytes(head + b"".join(told[:2]))  # the third round was answered, but not kept: nobody can tell
+    file.write_bytes(whole)
     ends_alike(blindrec, out)
 
 
@@ -342,8 +344,8 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     interrupted(out := tmp_path / "out", 2)
     mark = out / FOLDER / "scenario.json"
     held = json.loads(mark.read_text())
-    mark.write_text(json.dumps({**held, "format": 2}))
-    assert "was kept in format 2, this version of blindrec reads 4" in refused(blindrec, "resume", out, *FLAGS)
+    mark.write_text(json.dumps({**held, "format": 4}))
+    assert "was kept in format 4, this version of blindrec reads 5" in refused(blindrec, "resume", out, *FLAGS)
     mark.write_text(json.dumps(held)[:-9])
     assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
     assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)

@@ -3,21 +3,21 @@
 import errno
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import limited
 from runs import Command, claim, refused, small
 
-from actors import durable_log
-from actors.durable_log import make_folder
+from actors import database
+from actors.database import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.store import run_folder, whole_files
 from scenarios.store.journal import Journal
-from scenarios.store.manifest import FOLDER
-from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -95,44 +95,39 @@ def test_results_that_cannot_be_written(blindrec: Command, tmp_path: Path, monke
 def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    book, out = Keeper.book, tmp_path / "out"
+    book, keep, out, kept = Keeper.book, Journal.keep, tmp_path / "out", list[object]()
 
     def fills_up(self: Keeper, *given: Any) -> Any:
-        with monkeypatch.context() as patch:
-            if count_records(out) == 3:
-                patch.setattr(os, "fsync", full)
+        with limited("query_only = 1", "query_only = 0") if len(kept) == 3 else nullcontext():
             return book(self, *given)
 
     monkeypatch.setattr(Keeper, "book", fills_up)
+    monkeypatch.setattr(Journal, "keep", lambda *given: kept.append(keep(*given)))
     ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
-    assert "(No space left on device); devices do not answer what they cannot book; 3 rounds are kept" in ended.err
+    assert "a readonly database); devices do not answer what they cannot book; 3 rounds are kept" in ended.err
     monkeypatch.undo()
     ends_alike(blindrec, out)
 
 
 def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file's content alone would not survive a power cut under a name."""
+    """A file's content alone would not survive a power cut under a name; names of its own files SQLite sees to."""
     synced: list[Path] = []
-    monkeypatch.setattr("actors.durable_log.sync_folder", synced.append)
+    for module in ("actors.database", "scenarios.store.whole_files"):
+        monkeypatch.setattr(f"{module}.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"], "from the top, where a dead process left off first"
     synced.clear()
     whole_files.write_bytes(tmp_path / "a" / "file", b"told")
     assert synced == [tmp_path / "a"]
-    synced.clear()
-    keeper = Keeper(tmp_path / "a")
-    for known in range(2):
-        keeper.book(0, 1, known, ["[]"])
-    assert synced == [tmp_path, tmp_path / "a"] * 2, "what it finds, then its own file, and nothing for its second line"
 
 
 def test_a_file_system_that_cannot_synchronize_folders_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EINVAL, "Invalid argument")))
-    durable_log.sync_folder(tmp_path)
+    database.sync_folder(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        durable_log.sync_folder(tmp_path)
+        database.sync_folder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -184,12 +179,3 @@ def test_links_within_a_folder_and_to_it_are_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "out")
     with locked_folder(tmp_path / "link"):
         assert (tmp_path / "link" / "two").read_text(encoding="utf-8") == "1"
-
-
-def test_a_log_of_which_nothing_was_written_counts_as_none(tmp_path: Path) -> None:
-    """As where a machine stopped between the file's creation and its first line."""
-    folder = tmp_path / FOLDER / UNITS
-    folder.mkdir(parents=True)
-    (folder / f"a{UNIT.suffix}").touch()
-    (folder / f"b{UNIT.suffix}").write_text("head\none\ntwo\n", encoding="utf-8")
-    assert count_records(tmp_path) == 2

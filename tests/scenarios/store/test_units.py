@@ -14,7 +14,7 @@ import pytest
 from crash_points import Squares
 from faults import Disk
 from rich.console import Console
-from runs import Command, files_of_units, lines_of_units, present, refused, small, tree
+from runs import Command, lines_of_units, present, refused, small, tree
 from runs import claim as claim_run
 from thoroughness import THOROUGH
 
@@ -22,7 +22,7 @@ from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.backends.selection import InProcess
 from scenarios.config.signals import RESUMABLE, ending, resumable
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
-from scenarios.store.record_log import UNITS, count_records
+from scenarios.store.record_log import RUN_FILE, count_records
 from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
 
@@ -82,60 +82,26 @@ def test_any_operation_may_fail_and_the_same_sweep_goes_on(
         assert again == list(range(len(SQUARES) - len(again), len(SQUARES)))
         assert len(again) <= len(SQUARES) - kept_then
         assert not swept(out)
-    assert set(disk.done) == {"open", "write", "fsync"} | (set() if before else {"mkdir", "replace"})
-    assert disk.at > 20
-
-
-def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # a slow machine would write its progress in between
-    monkeypatch.setattr("scenarios.experiment.progress.EVERY", 1e9)
-    waits = list[int]()
-    for units in (1, 201):
-        disk = Disk()
-        with monkeypatch.context() as patch:
-            disk.instead_of_the_system(patch)
-            swept(tmp_path / str(units), units)
-        waits.append(disk.done.count("fsync"))
-    assert waits[1] - waits[0] == 200
-
-
-def test_what_a_dead_process_left_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have died before it could; results are made of its units now."""
-    swept(tmp_path)
-    waited, fsync = list[Path](), os.fsync
-
-    def noticed(held: int) -> None:
-        waited.append(Path(f"/proc/self/fd/{held}").readlink())
-        fsync(held)
-
-    monkeypatch.setattr(os, "fsync", noticed)
-    assert swept(tmp_path) == []
-    assert {*files_of_units(tmp_path), tmp_path / FOLDER / UNITS} <= set(waited)
+    assert set(disk.done) == {"open", "write", "fsync", "commit"} | (set() if before else {"mkdir", "replace"})
+    assert disk.at > 15
 
 
 def test_more_units_go_on_and_fewer_are_there(tmp_path: Path) -> None:
     assert swept(tmp_path, 4) == [0, 1, 2, 3]
     assert swept(tmp_path, 7) == [4, 5, 6]
     assert swept(tmp_path, 2) == []
-    assert (len(files_of_units(tmp_path)), count_records(tmp_path)) == (2, 7)
+    assert count_records(tmp_path) == 7
 
 
-def test_a_torn_line_is_measured_again_and_a_changed_byte_is_told(tmp_path: Path) -> None:
+def test_a_changed_unit_is_told_and_a_file_that_is_removed_is_measured_again(tmp_path: Path) -> None:
     swept(tmp_path)
-    (file,) = files_of_units(tmp_path)
+    file = tmp_path / FOLDER / RUN_FILE.name
     good = file.read_bytes()
-    ends = [place for place, byte in enumerate(good) if byte == ord("\n")]
-    for cut in range(0, len(good), 7):
-        file.write_bytes(good[:cut])
-        whole = max(sum(end <= cut for end in ends) - 1, 0)
-        assert swept(tmp_path) == list(range(whole, len(SQUARES)))
-        for other in files_of_units(tmp_path):
-            if other != file:
-                other.unlink()
-    for place in range(ends[0] + 1, len(good) - 1, 5):
-        file.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
-        with pytest.raises(InputError, match=r"^file of units .* is damaged on line \d, .* or remove that line and"):
-            swept(tmp_path)
+    file.write_bytes(good.replace(b'"found": 16', b'"found": 17'))
+    with pytest.raises(InputError, match=r"^file of records .* is damaged in row 4 of table .units., .* or remove it"):
+        swept(tmp_path)
+    file.unlink()
+    assert swept(tmp_path) == list(range(len(SQUARES)))
 
 
 @pytest.mark.parametrize("content", [CONTENT, {"base": {"items": 4}}])
@@ -143,8 +109,10 @@ def test_units_of_another_sweep_are_refused(content: dict[str, Any], tmp_path: P
     """Even of another one of the same settings: a folder is one sweep."""
     swept(tmp_path / "mine", 3)
     swept(tmp_path / "other", 5, content)
-    shutil.copy(files_of_units(tmp_path / "other")[0], files_of_units(tmp_path / "mine")[0].parent)
-    with pytest.raises(InputError, match=r"says that it is .*, its folder is that of .*move it to where it belongs"):
+    shutil.copy(tmp_path / "other" / FOLDER / RUN_FILE.name, tmp_path / "mine" / FOLDER)
+    with pytest.raises(
+        InputError, match=r"says that it is of .*; its folder is that of .*: move it to where it belongs"
+    ):
         swept(tmp_path / "mine")
 
 
@@ -155,7 +123,7 @@ def test_units_are_those_of_the_settings_that_stand_in_the_mark(tmp_path: Path) 
     assert (mark.kind, mark.scenario) == ("sweep", {"base": {"items": 3}, "shares": [0.5, 0.25]})
     other = {"base": {"items": 4}}
     replace(mark, scenario=other).write(tmp_path)
-    with pytest.raises(InputError, match="its folder is that of"):
+    with pytest.raises(InputError, match="is damaged in row 0"):
         swept(tmp_path, content=other)
 
 
@@ -194,7 +162,7 @@ sys.path.append(sys.argv[1])
 import crash_points
 crash_points.main(*sys.argv[2:])
 """
-TRIED = {"run": 60, "repeat": 18, "resume": 60, "sweep": 18, "online": 18, "two-tier": 12}
+TRIED = {"run": 50, "repeat": 18, "resume": 50, "sweep": 18, "online": 18, "two-tier": 12}
 """Different states at least: all that cuts of a run and of a sweep leave, and some of the others."""
 
 
@@ -227,5 +195,5 @@ def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], 
             continue
         assert told["wrong"] == [], family
         assert told["tried"] >= (TRIED[family] if THOROUGH else 3), family
-        assert {*told["kinds"]} >= {"open", "write", "fsync", "mkdir", "replace"}, family
+        assert {*told["kinds"]} >= {"open", "write", "fsync", "mkdir", "replace", "commit"}, family
         assert {*told["kinds"]} >= {"unlink", "rmdir"} or family == "sweep", family

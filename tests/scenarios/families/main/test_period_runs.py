@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import worlds
 from faults import stopped
 from runs import Command, account_of, alike, complains, here, planted_ratings, present, small, write_movielens
 
@@ -321,7 +322,7 @@ def test_devices_and_shuffler_refuse_what_is_no_round_of_their_plan(tmp_path: Pa
     assert present(first.epsilon) > present(second.epsilon) == present(third.epsilon)
     ratings = populate(resolved.scenario).ratings
     devices = Cohort(
-        ratings, derive(0, "devices"), 0, 900, agreement.budget, keeper=Keeper(tmp_path), agreement=agreement
+        ratings, derive(0, "devices"), 0, 900, agreement.budget, keeper=worlds.keeper_on(tmp_path), agreement=agreement
     )
     openings, size = agreement.openings(OPENER), int(first.parameters["chosen"])
     settings = resolved.scenario.settings.model_copy(update={"chosen": size + 1})
@@ -364,7 +365,7 @@ def test_a_thirteenth_question_of_a_plan_of_twelve_is_refused_by_new_processes_t
     """Whatever it is about: another period, another share, or other devices than were to be asked."""
     agreement = Agreement(budget=Fraction(1), users=40, rounds=PLAN)
     design = resolve(months(users=40)).design
-    devices = cohort(Keeper(tmp_path), agreement)
+    devices = cohort(worlds.keeper_on(tmp_path), agreement)
     queries = [
         agreement.stamped(
             replace(
@@ -374,14 +375,14 @@ def test_a_thirteenth_question_of_a_plan_of_twelve_is_refused_by_new_processes_t
         for number in range(13)
     ]
     answers = [devices.answer(query, 0, 40) for query in queries[:12]]
-    later = cohort(Keeper(tmp_path), agreement)
+    later = cohort(worlds.keeper_on(tmp_path), agreement)
     assert later.answer(queries[4], 0, 40) == answers[4]
     for query in (queries[12], replace(queries[3], period=0), replace(queries[3], epsilon=Fraction(1, 6))):
         with pytest.raises(AgreementError, match="agreed were 12 rounds in periods 1 to 12"):
             later.answer(query, 0, 40)
     more = Agreement(budget=Fraction(2), users=40, rounds=(*PLAN, PlannedRound(13, 0, 40, Fraction(1, 12))))
     with pytest.raises(AgreementError, match="the ledger of devices 0 to 39 was begun"):
-        cohort(Keeper(tmp_path), more).answer(more.stamped(queries[12]), 0, 40)
+        cohort(worlds.keeper_on(tmp_path), more).answer(more.stamped(queries[12]), 0, 40)
 
 
 def test_rounds_that_ask_somebody_for_more_than_the_budget_are_no_agreement() -> None:
@@ -414,6 +415,9 @@ def test_a_ledger_outlives_its_run_and_refuses_other_plans_and_other_devices(bli
     assert (
         blindrec(*kept, "--seed", 4).result["spent_max"] == 1.0
     )  # whose devices are others, with a ledger of their own
+    for owners in tmp_path.rglob("devices.json"):
+        owners.write_text(owners.read_text().replace('"format": 5,', ""))
+    assert "kept by an earlier version of blindrec, in files that this one does not read" in blindrec(*kept).err
 
 
 @pytest.mark.parametrize("flag", [["--like-from", 4], ["--held-out", 2]])
