@@ -210,7 +210,9 @@ def test_planted_bugs_show(
         *((trust_what_a_dead_keeper_left, number, NOT_BOOKED) for number in (33, 48, 54)),
         (let_voters_refuse_in_silence, 7, "other electors"),
         (let_voters_refuse_in_silence, 454, "was recommended two objects"),
+        (complain_without_a_model, 5171, "told of no model"),
         (make_up_for_no_step, 533, "no attribute 'vectors'"),
+        (forget_what_was_opened, 5067, "the shuffler opens query 0 .* with other devices"),
         (forget_what_was_opened, 174, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
