@@ -30,7 +30,6 @@ from coordinator.protocol.errors import BlindrecError, InputError, ReadError
 from coordinator.protocol.limits import memory_left, read_whole, require_memory, return_unused
 from coordinator.protocol.mechanisms.oracles import Oue
 from scenarios.config import files
-from scenarios.config.custom_kinds import settings_in
 from scenarios.config.files import json_object, read_file, read_table
 from scenarios.config.scenario import Scenario
 from scenarios.config.signals import disk_is_full
@@ -324,7 +323,7 @@ def test_a_round_that_does_not_fit_is_refused_before_anybody_is_asked(monkeypatc
     scenario = Scenario(design=Wide(), items=20, rated=5, users=300, epsilon=2)
     with pytest.raises(BlindrecError, match=r"for 2,147,483,648 bits a device takes about [\d,.]+ [GT]B of memory"):
         run(scenario, InProcess(1), progress=False)
-    narrow = scenario.model_copy(update={"settings": settings_in(Wide(wide=1 << 12))})
+    narrow = scenario.model_copy(update={"settings": Wide(wide=1 << 12)})
     monkeypatch.setattr(limits, "memory_left", lambda: 1 << 20)
     monkeypatch.setattr(limits, "_ALWAYS", 0)
     with pytest.raises(BlindrecError, match=r"4,096 bits a device, takes about 4.8 MB of memory, and 1 MB are left"):

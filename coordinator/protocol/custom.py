@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from inspect import signature
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from coordinator.protocol import value_channels
 from coordinator.protocol.arrays import Bools, Indices, Ints, Words
@@ -193,6 +194,8 @@ class Mechanism(_Base):
         Largest difference between two items' values that can be: adaptive policies size their first round by it.
     seconds : float
         How long one call about one block of devices may take [s].
+    helpers : tuple of str
+        Packages that its code needs, and that travel with it to other processes; they are no setting.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, ignored_types=CONSTANTS)
@@ -200,6 +203,12 @@ class Mechanism(_Base):
     pools: ClassVar[bool] = False
     widest: ClassVar[float] = 1.0
     seconds: ClassVar[float] = SECONDS
+    # Digests of its source by its helpers, as who sends the class by value read them; see `scenarios.config.identity`
+    sources: ClassVar[Mapping[tuple[str, ...], str]] = MappingProxyType({})
+
+    helpers: Annotated[
+        tuple[str, ...], Field(repr=False, description="Packages that travel with a design of your own.")
+    ] = ()
 
     def model_post_init(self, _: Any, /) -> None:
         """Let a class look at its settings as a dataclass does."""
@@ -267,6 +276,11 @@ class Mechanism(_Base):
             Inverse variance of one answer's estimate of an item's ``2 b - 1``, where b is how probably users like it.
         """
         return None
+
+
+def settings_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the settings of a custom mechanism by name."""
+    return {name: getattr(mechanism, name) for name in type(mechanism).model_fields if name != "helpers"}
 
 
 UserClass = Mechanism  # Its name beside `coordinator.protocol.mechanism.Mechanism`, which it extends
@@ -383,7 +397,6 @@ class CustomMechanism:
     arrays: frozenset[str] = frozenset()
     unchecked: bool = False  # Whether its channel could not be checked
     partly: str = ""  # What was checked of a channel that could be in part only
-    helpers: tuple[str, ...] = ()  # Packages that travel with its own to other processes
 
     @property
     def native(self) -> bool:

@@ -1,7 +1,7 @@
 """Admission of a custom mechanism: it gets a name, and its question, its channel and its sampler are checked."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -36,7 +36,6 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.rating_table import Likes, RowTable
-from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.identity import identity
 
 DRAWS = 20_000  # Draws for each private value
@@ -159,14 +158,10 @@ def improbable_count(counts: Ints, chances: Floats, false_alarm: float) -> tuple
     return int(value), int(release)
 
 
-def admitted_for(
-    mechanism: Mechanism, world: World, *, epsilon: Epsilon, helpers: Sequence[str] = ()
-) -> tuple[CustomMechanism, ChannelCheck]:
+def admitted_for(mechanism: Mechanism, world: World, *, epsilon: Epsilon) -> tuple[CustomMechanism, ChannelCheck]:
     """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it."""
     require_whole_class(mechanism)
-    custom = CustomMechanism(
-        mechanism=mechanism, name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}", helpers=tuple(helpers)
-    )
+    custom = CustomMechanism(mechanism=mechanism, name=f"{type(mechanism).__name__}@{identity(mechanism)}")
     query = adapter(custom).query(world, round_number=0, public_seed=bytes(16), epsilon=epsilon)
     custom = replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))
     checked = check_channel(custom, query)
@@ -324,10 +319,9 @@ _RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[CustomMechanism, 
 
 def admitted_of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[CustomMechanism, ChannelCheck] | None:
     """Return a run's admitted mechanism and the result of its check; None if it is no custom mechanism."""
-    if not isinstance(settings, CustomSettings):
+    if not isinstance(settings, Mechanism):
         return None
-    mechanism, helpers = settings.mechanism(), settings.helpers
-    key = identity(mechanism, helpers), helpers, world, epsilon
+    key = identity(settings), settings.helpers, world, epsilon
     if key not in _RUNS:
-        _RUNS[key] = admitted_for(mechanism, world, epsilon=epsilon, helpers=helpers)
+        _RUNS[key] = admitted_for(settings, world, epsilon=epsilon)
     return _RUNS[key]

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.custom import UserClass
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.mechanism import (
@@ -29,7 +30,7 @@ from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
-from scenarios.config.custom_kinds import CustomSettings, custom_of
+from scenarios.config.custom_kinds import custom_of
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.config.scenario import EXACT, INPUT, PROMOTE, SET, TELL, Scenario
@@ -100,9 +101,10 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     offers |= {"policy of one's own"} if len(policies) > 1 else set()
     offers |= {SUMS} if shared else {REPORTS} if local else set()
     offers |= {POPULARITY} if mechanism.ranks else set()
-    offers |= {SHARES} if isinstance(scenario.settings, Frequencies | Totals) and mechanism.ranks else set()
+    custom = isinstance(scenario.settings, UserClass)
+    by_shares = isinstance(scenario.settings, Frequencies | Totals) and mechanism.ranks and not custom
+    offers |= {SHARES} if by_shares else set()
     # of a short custom class it is looked at once it can be admitted
-    custom = isinstance(scenario.settings, CustomSettings)
     by_public = mechanism.by_address if custom else mechanism_of(mechanism.query_name(scenario.settings)).by_address
     if not by_public:
         offers |= {SENDERLESS}
@@ -244,7 +246,7 @@ def _own_questions_part(mechanism: MechanismKind) -> Part:
     """Return the part of devices that draw their questions, so that reports need no sender."""
 
     def refused(scenario: Scenario) -> str | None:
-        if isinstance(scenario.settings, CustomSettings):
+        if isinstance(scenario.settings, UserClass):
             asks: Mechanism = adapter(custom_of(scenario.settings))
         else:
             asks = mechanism_of(mechanism.query_name(scenario.settings))

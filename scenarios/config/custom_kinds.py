@@ -1,86 +1,26 @@
-"""Custom mechanisms as server halves: each class is a half with its own settings, whatever its module is."""
+"""Custom mechanisms as scenarios see them: a class, whose fields are its settings, whatever its module is."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Self
-
-from pydantic import ConfigDict, Field, create_model
-from pydantic.fields import FieldInfo
+from typing import Any
 
 from coordinator.protocol.budget import REPLACE
 from coordinator.protocol.custom import CustomMechanism, UserClass, admit, admitted, as_whole, is_native
 from coordinator.protocol.custom_adapter import DECODERS, adapter, policies_of
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POOLED, InWorld, Mechanism, Offers, Settings, World
-from coordinator.protocol.messages import Query
+from coordinator.protocol.mechanism import POOLED, InWorld, Mechanism, Offers, World
 from coordinator.protocol.trust_models import LOCAL
 from scenarios.config.identity import (
     OURS,
     bases_of,
-    bring,
-    build_mechanism,
     came_by_value,
     code_of,
     identity,
     modules_of_class,
 )
-
-
-class CustomSettings(Settings):
-    """Settings of a custom mechanism: those that its class annotates, and packages that are sent with it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    custom_kind: ClassVar[CustomKind]
-
-    helpers: Annotated[tuple[str, ...], Field(description="Packages that travel with a design of your own.")] = ()
-
-    def values(self) -> dict[str, Any]:
-        """Return the class's settings by name."""
-        return {name: getattr(self, name) for name in type(self).model_fields if name != "helpers"}
-
-    def mechanism(self) -> UserClass:
-        """Return the class with these settings."""
-        return build_mechanism(self.custom_kind.kind, self.values())
-
-    def most_questions(self, world: World) -> int:
-        """Return the most questions that epsilon may be split over."""
-        return self.mechanism().most_questions(world)
-
-    @property
-    def settled(self) -> bool:
-        """Whether no setting is left open."""
-        return self.mechanism().settled
-
-    def settle(self, world: World, decoder: str) -> Self:
-        """Return the settings with all open ones chosen."""
-        return self._having(self.mechanism().settle(world, decoder))
-
-    @property
-    def sizes_open(self) -> bool:
-        """Whether sizes are open that follow from the central epsilon."""
-        return self.mechanism().sizes_open
-
-    def sized(self, query: Query, devices: int, delta: float) -> Self:
-        """Return the settings with the best sizes behind a shuffler."""
-        return self._having(self.mechanism().sized(query, devices, delta))
-
-    def _having(self, mechanism: UserClass) -> Self:
-        return self.model_copy(update={name: getattr(mechanism, name) for name in type(mechanism).model_fields})
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the class and its values, because the type of settings is made again where they arrive."""
-        values = {name: getattr(self, name) for name in self.model_fields_set}
-        kind = self.custom_kind.kind
-        return _rebuilt, (kind, code_of(kind, self.helpers), values)
-
-
-def _rebuilt(kind: type[UserClass], code: str, values: Mapping[str, Any]) -> CustomSettings:
-    bring(kind, tuple(values.get("helpers", ())), code)
-    return custom_kind_of(kind).settings.model_validate(dict(values))
 
 
 class CustomKind(Offers):
@@ -97,9 +37,9 @@ class CustomKind(Offers):
             for name in ("decoders", "all_policies_with", "bounded", "paired", "ranks"):
                 setattr(self, name, getattr(kind, name) or getattr(self, name))
         self.by_address = self.native and as_whole(kind).by_address
-        self.settings: type[CustomSettings] = _settings_of_class(kind, self)
+        self.settings = kind
 
-    def policies_with(self, settings: CustomSettings) -> tuple[str, ...]:
+    def policies_with(self, settings: UserClass) -> tuple[str, ...]:
         """Return the policies that the class can follow with its settings."""
         if not self.native:
             return self.policies
@@ -108,7 +48,7 @@ class CustomKind(Offers):
             raise InputError(f"design {self.name} with these settings follows no policy of {', '.join(POOLED)}")
         return policies
 
-    def relation(self, settings: CustomSettings) -> str:  # noqa: ARG002 (the same with all)
+    def relation(self, settings: UserClass) -> str:  # noqa: ARG002 (the same with all)
         """Return the relation of neighbours of a local guarantee."""
         return REPLACE
 
@@ -116,15 +56,15 @@ class CustomKind(Offers):
         """Return its name."""
         return self.name
 
-    def query_name(self, settings: CustomSettings) -> str:
+    def query_name(self, settings: UserClass) -> str:
         """Return the design of its queries: the class's name and the digest of its source and settings."""
         return custom_of(settings).name
 
-    def design(self, settings: CustomSettings, world: World) -> InWorld:
+    def design(self, settings: UserClass, world: World) -> InWorld:
         """Return the class in a world."""
         return InWorld(mechanism=adapter(custom_of(settings)), world=replace(world, block=None))
 
-    def moments(self, settings: CustomSettings, world: World) -> object | None:
+    def moments(self, settings: UserClass, world: World) -> object | None:
         """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
         return adapter(custom_of(settings)).moments(world)
 
@@ -138,24 +78,15 @@ def _require_reports(kind: type[Mechanism]) -> None:
         )
 
 
-def _settings_of_class(kind: type[UserClass], custom_kind: CustomKind) -> type[CustomSettings]:
-    fields: dict[str, Any] = {}
-    for name, field in kind.model_fields.items():
-        if name in {"helpers", "custom_kind", "values", "mechanism"}:
-            raise InputError(f"design {kind.__name__} has a setting {name}, a name that is taken; rename it")
-        description = field.description or f"{kind.__name__}: {name}."
-        fields[name] = (field.annotation, FieldInfo.merge_field_infos(field, description=description))
-    settings: type[CustomSettings] = create_model(f"{kind.__name__}Settings", __base__=CustomSettings, **fields)
-    settings.custom_kind, settings.splits = custom_kind, kind.splits
-    return settings
-
-
 _KINDS: dict[type[UserClass], CustomKind] = {}
 
 
 def custom_kind_of(kind: type[UserClass]) -> CustomKind:
     """Return a class's kind, which is the same object every time."""
     if kind not in _KINDS:
+        if kind.model_fields["helpers"].annotation != UserClass.model_fields["helpers"].annotation:
+            raise InputError(f"design {kind.__name__} has a setting helpers, a name that is taken; rename it")
+        code_of(kind)
         _PACKAGES.update(packages_of(kind))
         _KINDS[kind] = CustomKind(kind)
     return _KINDS[kind]
@@ -177,22 +108,14 @@ def travelling() -> frozenset[str]:
     return frozenset(_PACKAGES)
 
 
-def settings_in(mechanism: UserClass) -> CustomSettings:
-    """Return a mechanism's settings as a scenario holds them."""
-    kind = type(mechanism)
-    values = {name: getattr(mechanism, name) for name in kind.model_fields}
-    return custom_kind_of(kind).settings.model_validate(values)
-
-
 _KNOWN: dict[tuple[str, tuple[str, ...]], CustomMechanism] = {}
 
 
-def custom_of(settings: CustomSettings) -> CustomMechanism:
+def custom_of(mechanism: UserClass) -> CustomMechanism:
     """Admit a custom mechanism in this process without checking its channel; return it with its identity."""
-    mechanism, helpers = settings.mechanism(), settings.helpers
-    name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
+    name, helpers = f"{type(mechanism).__name__}@{identity(mechanism)}", mechanism.helpers
     if (name, helpers) not in _KNOWN:
-        _KNOWN[name, helpers] = CustomMechanism(mechanism=mechanism, name=name, unchecked=True, helpers=helpers)
+        _KNOWN[name, helpers] = CustomMechanism(mechanism=mechanism, name=name, unchecked=True)
         _PACKAGES.update(packages_of(type(mechanism), helpers))
     custom = _KNOWN[name, helpers]
     if admitted(custom.name) is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coordinator.protocol.custom import Mechanism, methods_missing, require_whole_class
+from coordinator.protocol.custom import Mechanism, methods_missing, require_whole_class, settings_of
 from coordinator.protocol.errors import InputError, PolicyError
 
 
@@ -66,7 +66,7 @@ def build_mechanism(kind: type[Mechanism], settings: Mapping[str, object]) -> Me
     """Return a mechanism of a class, with settings read as it annotates them."""
     names = kind.model_fields
     if strange := sorted(settings.keys() - names):
-        choices = f"it has {', '.join(sorted(names))}" if names else "it has none"
+        choices = f"it has {', '.join(sorted(names.keys() - {'helpers'})) or 'none'}"
         raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {choices}")
     try:
         mechanism = kind.model_validate(dict(settings))
@@ -99,27 +99,20 @@ OURS = frozenset({"actors", "coordinator", "scenarios", "blindrec"})
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
-def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
+def identity(mechanism: Mechanism) -> str:
     """Return thirty-two hexadecimal digits: the digest of a mechanism's settings and source."""
     kind = type(mechanism)
-    settings = {name: _as_json(name, getattr(mechanism, name)) for name in kind.model_fields}
-    parts = [kind.__name__, settings, code_of(kind, tuple(helpers))]
+    settings = {name: _as_json(name, value) for name, value in settings_of(mechanism).items()}
+    parts = [kind.__name__, settings, code_of(kind, mechanism.helpers)]
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
-
-
-_BROUGHT: dict[tuple[type[Mechanism], tuple[str, ...]], str] = {}
 
 
 def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
     """Return the digest of the source of a class and of the packages that are sent with it, which is read once."""
-    if came_by_value(kind) and (brought := _BROUGHT.get((kind, helpers))):
-        return brought
-    return _read(kind, helpers)
-
-
-def bring(kind: type[Mechanism], helpers: tuple[str, ...], code: str) -> None:
-    """Note the digest of a class that the experimenter's process sent by value, because its source is not here."""
-    _BROUGHT[kind, helpers] = code
+    sources: Mapping[tuple[str, ...], str] = vars(kind).get("sources", {})
+    if not (came_by_value(kind) and helpers in sources):  # else its source is with who sent it
+        kind.sources = sources = {**sources, helpers: _read(kind, helpers)}  # which travels with the class
+    return sources[helpers]
 
 
 def came_by_value(kind: type[Mechanism]) -> bool:
@@ -156,8 +149,9 @@ def _as_json(name: str, value: object) -> Any:
 
 
 def bases_of(kind: type) -> tuple[type, ...]:
-    """Return a class and its bases up to `Mechanism`."""
-    return kind.__mro__[: kind.__mro__.index(Mechanism)]
+    """Return a class and its bases up to `Mechanism`, without blindrec's."""
+    bases = kind.__mro__[: kind.__mro__.index(Mechanism)]
+    return tuple(base for base in bases if base.__module__.partition(".")[0] not in OURS)
 
 
 def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:

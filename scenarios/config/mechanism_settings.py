@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from coordinator.protocol.custom import UserClass
+from coordinator.protocol.custom import UserClass, settings_of
 from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, MechanismKind, Settings, as_kind
 from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios import PACKAGES
-from scenarios.config.custom_kinds import CustomSettings, custom_kind_of, settings_in
+from scenarios.config.custom_kinds import CustomKind, custom_kind_of
 from scenarios.config.files import first_line
-from scenarios.config.identity import OURS, import_class, import_object, modules_of
+from scenarios.config.identity import OURS, build_mechanism, import_class, import_object, modules_of
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.state import Policy
@@ -84,6 +84,8 @@ def take_settings(mechanism: MechanismKind, values: dict[str, Any]) -> Settings:
         if name not in mechanism.settings.model_fields:
             _require_default(mechanism, name, values.pop(name))
     theirs = {name: values.pop(name) for name in mechanism.settings.model_fields if name in values}
+    if isinstance(mechanism, CustomKind):
+        return build_mechanism(mechanism.kind, theirs)
     try:
         settings: Settings = mechanism.settings.model_validate(theirs)
     except ValidationError as error:
@@ -100,10 +102,11 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
         rest = {**stored, **rest}
     if isinstance(design, UserClass):
-        rest |= {"design": mechanism.name, **settings_in(design).values()}
+        rest = {**({"helpers": design.helpers} if design.helpers else {}), **rest}
+        rest |= {"design": mechanism.name, **settings_of(design)}
     settings = take_settings(mechanism, rest)
-    if isinstance(settings, CustomSettings) and (strange := sorted(rest.keys() - names)):
-        field_names = ", ".join(name for name in type(settings).model_fields if name != "helpers")
+    if isinstance(settings, UserClass) and (strange := sorted(rest.keys() - names)):
+        field_names = ", ".join(settings_of(settings))
         raise InputError(
             f"setting {strange[0]} is none of design {mechanism.name} or of a scenario; it has {field_names}"
         )
@@ -136,7 +139,7 @@ def custom_designs(
     values, designs, used = dict(settings or {}), list[Settings](), set[str]()
     for path in paths:
         if not isinstance(path, str):
-            designs.append(settings_in(path) if isinstance(path, UserClass) else path)
+            designs.append(path)
             continue
         mechanism = mechanism_kind(path)
         fields = mechanism.settings.model_fields.keys() & values.keys()

@@ -20,7 +20,7 @@ from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Set
 from coordinator.protocol.schedule import MOST_PERIODS, NAMES
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.design import AGEING, MOST_ROUNDS
-from scenarios.config.custom_kinds import CustomSettings
+from scenarios.config.custom_kinds import custom_kind_of
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
@@ -402,8 +402,8 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     @property
     def mechanism(self) -> MechanismKind:
         """The kind of the mechanism that its settings are of."""
-        if isinstance(self.settings, CustomSettings):
-            return self.settings.custom_kind
+        if isinstance(self.settings, Mechanism):
+            return custom_kind_of(type(self.settings))
         return cast("MechanismKind", type(self.settings))
 
     @property

@@ -26,7 +26,7 @@ from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilo
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import round_up
 from coordinator.protocol.composition import equal_share, largest_plan_epsilon
-from coordinator.protocol.custom import admit
+from coordinator.protocol.custom import UserClass, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import (
     ANCHOR,
@@ -49,7 +49,7 @@ from coordinator.protocol.value_channels import PADDED
 from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
-from scenarios.config.custom_kinds import CustomSettings, custom_of
+from scenarios.config.custom_kinds import custom_of
 from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SET, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
@@ -145,14 +145,14 @@ class ShuffledReports:
     def query(self, epsilon: Epsilon) -> Query:
         """Return the query of the first round."""
         query = self.design(epsilon).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
-        if isinstance(self.settings, CustomSettings):  # its channel is looked at before the run admits it
+        if isinstance(self.settings, UserClass):  # its channel is looked at before the run admits it
             custom = custom_of(self.settings)
             admit(replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
     def require_same_everywhere(self, epsilon: Epsilon) -> None:
         """Refuse a custom mechanism whose devices sketch or count by their addresses; see `admission`."""
-        if isinstance(self.settings, CustomSettings):
+        if isinstance(self.settings, UserClass):
             query = replace(self.query(epsilon), own_questions=self.own_questions)
             require_same_everywhere(custom_of(self.settings), query)
 
@@ -205,7 +205,7 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind, asking: Asking 
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
     foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in mechanism.policies_with(scenario.settings)
-    if not foreseen or isinstance(scenario.settings, CustomSettings):
+    if not foreseen or isinstance(scenario.settings, UserClass):
         return most
     reports, (epsilon, delta) = ShuffledReports.of(scenario, mechanism), answer_share(scenario)
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))

@@ -254,7 +254,7 @@ def run_job(
 
 def _packages(plan: QueryPlan) -> frozenset[str]:
     """Return where the code of a custom policy and a custom mechanism lies."""
-    packages = packages_of(type(custom.mechanism), custom.helpers) if (custom := plan.custom) else set()
+    packages = packages_of(type(custom.mechanism), custom.mechanism.helpers) if (custom := plan.custom) else set()
     return frozenset(packages_of_policy(plan.policy) | packages)
 
 

@@ -15,6 +15,7 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.composition import PERSON_HISTORY
+from coordinator.protocol.custom import UserClass
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.mechanism import TWO_ROUNDS, UNTIL_LEARNED
@@ -23,7 +24,6 @@ from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.rounds.scheduled import Asking
 from coordinator.server.rounds.state import Ask
-from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
@@ -73,7 +73,7 @@ def rank_correlation(scores: Floats, truth: Floats) -> float | None:
 
 def ranked(scenario: Scenario) -> bool:
     """Return whether scores rank items by popularity; of a custom mechanism a larger estimate is liked more."""
-    return scenario.mechanism.ranks or isinstance(scenario.settings, CustomSettings)
+    return scenario.mechanism.ranks or isinstance(scenario.settings, UserClass)
 
 
 def list_scores(run: MainResult) -> dict[str, Any]:

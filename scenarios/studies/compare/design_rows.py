@@ -5,11 +5,12 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from coordinator.protocol.custom import UserClass, settings_of
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import Settings
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED
-from scenarios.config.custom_kinds import CustomSettings, custom_of
+from scenarios.config.custom_kinds import custom_kind_of, custom_of
 from scenarios.config.identity import identity
 from scenarios.config.resolve import resolve
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -23,12 +24,10 @@ SHOWN = 8  # Digits of the digest of source and settings that a row's name carri
 @cache
 def _rows(design: Settings) -> tuple[RunRow, ...]:
     """Return a design's rows: where nobody is trusted and behind a shuffler, or with two servers."""
-    if isinstance(design, CustomSettings):
-        mechanism, helpers = design.mechanism(), design.helpers
-        name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
-        settings: dict[str, Any] = {"helpers": helpers}
+    if isinstance(design, UserClass):
+        name, settings = f"{type(design).__name__}@{identity(design)[:SHOWN]}", dict[str, Any]()
         asks = adapter(custom_of(design))
-        make = partial(RunRow, mechanism=name, design=mechanism, has_law=asks.has_law or asks.adds_up)
+        make = partial(RunRow, mechanism=name, design=design, has_law=asks.has_law or asks.adds_up)
     else:
         whole: Any = design  # a mechanism with its settings
         settings = design.model_dump(exclude_defaults=True)
@@ -41,7 +40,7 @@ def _rows(design: Settings) -> tuple[RunRow, ...]:
     if not local.has_law:
         return (local,)
     # Behind a shuffler a device draws its own question where that would follow from its address
-    kind = design.custom_kind if isinstance(design, CustomSettings) else design
+    kind = custom_kind_of(type(design)) if isinstance(design, UserClass) else design
     own_questions = {"own_questions": True} if getattr(kind, "by_address", False) else {}
     shuffled = replace(local, trust_model=SHUFFLED, approximate=True, settings=lambda *_: settings | own_questions)
     return shuffled, local
@@ -58,7 +57,7 @@ def check_designs(settings: Comparison, people: int, items: int) -> list[str]:
     remarks, numbers = [], settings.grid(people)
     for design in settings.design:
         rows = [row for row in _rows(design) if row.trust_model in settings.trust_models]
-        custom, path = isinstance(design, CustomSettings), path_of(design)
+        custom, path = isinstance(design, UserClass), path_of(design)
         if strange := [row for row in rows if f"{row.trust_model}: {row.mechanism}" in registered_rows()]:
             raise InputError(f"design is {strange[0].mechanism}, which needs no name to be compared; name another")
         if not rows:
@@ -89,9 +88,9 @@ def check_designs(settings: Comparison, people: int, items: int) -> list[str]:
 
 def path_of(design: Settings) -> str:
     """Return a mechanism's name, or a custom one's import path."""
-    return str(design.custom_kind.name if isinstance(design, CustomSettings) else getattr(design, "name", ""))
+    return str(custom_kind_of(type(design)).name if isinstance(design, UserClass) else getattr(design, "name", ""))
 
 
 def values_of(design: Settings) -> Mapping[str, Any]:
     """Return a mechanism's settings by name: all of a custom one, of others those that are not as ever."""
-    return design.values() if isinstance(design, CustomSettings) else design.model_dump(exclude_defaults=True)
+    return settings_of(design) if isinstance(design, UserClass) else design.model_dump(exclude_defaults=True)

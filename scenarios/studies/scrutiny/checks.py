@@ -32,7 +32,6 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import cut
 from scenarios.backends.selection import InProcess
 from scenarios.config.admission import add_draws, improbable_count
-from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.config.resolve import ResolvedRun
 from scenarios.data.metrics import clustering_scores
@@ -120,8 +119,7 @@ ERROR_SLACK = 1.5  # standard errors need be right up to this factor: some leave
 
 def settings(subject: MechanismUnderTest) -> str:
     """Check that every setting has its words, which are its flag's help, and means the same in all mechanisms."""
-    ours = CustomSettings.model_fields if issubclass(subject.server.settings, CustomSettings) else {}
-    fields = {name: field for name, field in subject.server.settings.model_fields.items() if name not in ours}
+    fields = {name: field for name, field in subject.server.settings.model_fields.items() if name != "helpers"}
     if not fields:
         raise Unchecked("it has no settings of its own")
     for name, field in fields.items():
@@ -167,7 +165,7 @@ def _prediction_of(run_of: Callable[..., ResolvedRun]) -> tuple[int, float, bool
     """Return users with whom most, but not all items should be right, their share, and whether it is too small."""
     # Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that the most
     # are too few, its prediction for `ENOUGH` is tested.
-    custom = isinstance(run_of(_size(1 << 6), EPSILON).scenario.settings, CustomSettings)
+    custom = isinstance(run_of(_size(1 << 6), EPSILON).scenario.settings, UserClass)
     reason = "its class has no precision that says what to predict" if custom else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
         forecast = predictor(run_of(_size(users), EPSILON))

@@ -22,7 +22,7 @@ from coordinator.protocol.mechanism import POOLED, Mechanism, MechanismKind
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
-from scenarios.config.custom_kinds import CustomKind, CustomSettings, custom_kind_of, custom_of, settings_in
+from scenarios.config.custom_kinds import CustomKind, custom_kind_of, custom_of
 from scenarios.config.mechanism_settings import mechanism_kind, variants
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
@@ -147,7 +147,7 @@ def subjects(design: str | UserClass, settings: Choice | None = None) -> list[Me
 def kind_and_settings(design: str | UserClass) -> tuple[MechanismKind, Choice]:
     """Return a mechanism's server half, and the settings that a custom one has as it is given; else none."""
     if isinstance(design, UserClass):
-        return custom_kind_of(type(design)), settings_in(design).model_dump()
+        return custom_kind_of(type(design)), design.model_dump()
     if not isinstance(design, str):
         raise InputError(f"mechanism is {shown(design)}; give a name, package.module:Name, or a Mechanism")
     return mechanism_kind(design), {}
@@ -226,7 +226,7 @@ def subject_of(
             request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
         query = ask(**request, epsilon=resolved.account.budget)
-        if isinstance(settings, CustomSettings):  # its channel is what is checked, so it is known here unchecked
+        if isinstance(settings, UserClass):  # its channel is what is checked, so it is known here unchecked
             custom = custom_of(settings)
             admit(replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query

@@ -22,7 +22,7 @@ import coordinator
 import scenarios
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.config import mechanism_settings
-from scenarios.config.custom_kinds import custom_of, packages_of, settings_in
+from scenarios.config.custom_kinds import custom_of, packages_of
 from scenarios.config.identity import build_mechanism, identity, import_class
 
 SOURCE = Path(mechanisms.__file__)
@@ -231,10 +231,10 @@ def test_all_that_it_imports_counts_wherever_it_does(packages: Path) -> None:
 
 
 def test_what_it_does_not_import_does_not_count_unless_its_package_is_named(packages: Path) -> None:
-    before = identity(started().Mine()), identity(started().Mine(), ["pk"])
+    before = identity(started().Mine()), identity(started().Mine(helpers=("pk",)))
     (packages / "pk" / "unused.py").write_text("other = 1\n", encoding="utf-8")
     assert identity(started().Mine()) == before[0]
-    assert identity(started().Mine(), ["pk"]) != before[1]
+    assert identity(started().Mine(helpers=("pk",))) != before[1]
 
 
 def test_modules_beside_it_travel_too(packages: Path) -> None:
@@ -248,8 +248,8 @@ def test_a_class_that_is_made_in_a_function_is_refused(packages: Path) -> None:
 
 def test_equal_settings_of_other_kinds_are_other_mechanisms(packages: Path) -> None:
     either = started().Either
-    assert len({custom_of(settings_in(either(w=value))).name for value in (1, 1.0, True)}) == 3
-    assert [type(vars(custom_of(settings_in(either(w=value))).mechanism)["w"]) for value in (1.0, True)] == [
+    assert len({custom_of(either(w=value)).name for value in (1, 1.0, True)}) == 3
+    assert [type(vars(custom_of(either(w=value)).mechanism)["w"]) for value in (1.0, True)] == [
         float,
         bool,
     ]
@@ -265,7 +265,7 @@ def test_settings_that_can_change_are_one_line(blindrec: Command, packages: Path
     listed = started().Listed
     for value in ([1], {"a": 1}, np.ones(2)):
         with pytest.raises(InputError, match=r"setting w is a .*; give a number, a text, or a tuple of them"):
-            custom_of(settings_in(listed(w=value)))
+            custom_of(listed(w=value))
 
 
 @pytest.mark.parametrize("package", [actors, blindrec, coordinator, scenarios])
