@@ -15,13 +15,17 @@ it are measured only where it is named, and are no part of what is compared: no 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustModel:
-    """One trust model: what is known of it beside the arithmetic of its promise."""
+    """One trust model: what is known and said of it beside the arithmetic of its promise.
+
+    What is said are clauses, of which `sentences` makes sentences; terminal, pages, pictures and results have them.
+    """
 
     name: str
-    description: str  # Who learns what, and what is left if who is trusted lies
-    heading: str = ""  # Of what a plan says of it, where somebody is trusted
-    trusted: str = ""  # With what, and of what devices keep by themselves where that is misplaced
-    if_it_fails: str = ""
+    short: str = ""  # At a curve, and over rows of a plan
+    party: str = ""  # Who is trusted
+    task: str = ""  # What for
+    sees: str  # Who sees what
+    left: str = ""  # What is left if who is trusted lies
     central: bool = False  # Whether epsilon is about what is published, not about a device's own answers
     runs: bool = False  # Whether a run can name it
     rung: bool = True  # Whether it is on the ladder: everybody's ratings are private
@@ -29,74 +33,102 @@ class TrustModel:
     either_relation: bool = False  # Whether noise can be for either relation of neighbours; else ratings are replaced
     power: int | None = None  # The number of people that it takes grows as ``1 / f^power`` in a share f of likes
 
+    @property
+    def description(self) -> str:
+        """Who sees what, and what is left if who is trusted lies."""
+        return "; ".join(clause for clause in (self.sees, self.left) if clause)
+
+    @property
+    def trusted(self) -> str:
+        """Who is trusted with what."""
+        return f"{self.party}, which {self.task}" if self.central else self.party
+
     def guarantee(self, *, epsilon_local: float | None = None, honest: int = 0) -> dict[str, str]:
         """Say who is trusted with what, and what is left if that is misplaced, as results and verdicts have it.
 
         ``honest`` is how many devices' shares of noise make the noise scale, 0 where servers add it.
         """
-        trusted, left = self.trusted, self.if_it_fails.format(epsilon_local)
-        if self.name == TWO_SERVERS and honest:
-            trusted += f", and {honest:,} devices, to add their noise"
-            left += "; if one opens other sums than was agreed, what devices add is too little noise"
-        elif self.name == TWO_SERVERS:
-            left += "; if one lies, the other one's noise keeps the whole promise"
+        trusted, left = self.trusted, self.left
+        if epsilon_local is not None:
+            left += f": {epsilon_local:.6g} nats of local differential privacy"
+        if honest:
+            trusted += f", and {honest:,} devices, which must add their noise"
+            left = f"if one opens other sums than was agreed, what devices add is too little noise; {_COLLUDE}"
         return {"trusted": trusted, "if_trust_fails": left}
 
 
+def sentences(*clauses: str) -> str:
+    """Return clauses as sentences.
+
+    >>> sentences("nobody is trusted", "", "epsilon holds")
+    'Nobody is trusted. Epsilon holds.'
+    """
+    return " ".join(f"{clause[0].upper()}{clause[1:]}." for clause in clauses if clause)
+
+
+_COLLUDE = "if both collude, every rating lies open"
 TRUST = {
     model.name: model
     for model in (
-        TrustModel(name=NONE, description="no privacy: whoever learns has all ratings"),
+        TrustModel(name=NONE, sees="no privacy: whoever learns has all ratings"),
         TrustModel(
             name=CURATOR,
-            description="a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
-            heading="trusted curator",
+            short="curator",
+            party="a curator",
+            task="sees every rating, and must keep it",
+            sees="the curator sees all as it is; everybody else, what it publishes with noise",
+            left="if the curator lies, every rating lies open",
             central=True,
             either_relation=True,
             power=1,
         ),
         TrustModel(
             name=TWO_SERVERS,
-            description="each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon "
-            "still "
-            "holds by the other's noise; if both collude, nothing is left",
-            heading="two servers",
+            short="two servers",
+            party="one of 2 servers",
+            task="must keep its shares to itself",
+            sees="each server sees shares that look random; everybody, noisy totals",
+            left=f"if one lies, the other's noise still protects; {_COLLUDE}",
             central=True,
             runs=True,
-            trusted="one of two servers, not to show its shares to the other",
-            if_it_fails="if both servers collude, nothing is left: together they read every device's vector",
             either_relation=True,
             power=1,
         ),
         TrustModel(
             name=SHUFFLED,
-            description="the server sees all reports and not who sent which, the shuffler who sent and not what; "
-            "if the "
-            "shuffler lies, each device keeps its own epsilon, below, and with ones nothing",
-            heading="behind a shuffler",
+            short="shuffler",
+            party="a shuffler",
+            task="must not tell who sent which report",
+            sees="the server sees reports without senders; the shuffler, senders without reports",
+            left="if the shuffler tells, each device's own noise is left",
             central=True,
             runs=True,
-            trusted="the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
-            if_it_fails="each device keeps {:.6g} nats of local differential privacy",
             power=1,
         ),
         TrustModel(
             name=TWO_TIER,
-            description="some people's ratings are public; the others are evaluated",
+            short="volunteers",
+            party="volunteers",
+            task="their ratings are public",
+            sees="everybody sees the volunteers' ratings; the others send nothing",
+            left="there is nothing to lie about",
             rung=False,
             reports=True,
         ),
         TrustModel(
             name=LOCAL,
+            short="nobody",
+            party="nobody",
+            task="each device protects itself",
+            sees="the server sees each device's noisy report, and whose it is",
+            left="epsilon holds whoever lies",
             runs=True,
-            description="nobody is trusted: a device answers one question under its whole epsilon, which holds "
-            "whoever lies",
             reports=True,
             power=2,
         ),
         TrustModel(
             name=PUBLIC_RATES,
-            description="as local, but totals of all ratings are public; not compared",
+            sees="as local, but totals of all ratings are public; not compared",
             rung=False,
             reports=True,
         ),

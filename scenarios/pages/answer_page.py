@@ -14,7 +14,7 @@ from typing import Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS, sentences
 from scenarios.pages.answer_picture import VEGA_LITE, specification
 from scenarios.show.palette import COLOURS
 from scenarios.studies.answer import (
@@ -185,7 +185,7 @@ def _measured_risks(rung: Rung, at: AtEpsilon) -> list[tuple[str, str]]:
 
 def _risks(rung: Rung, at: AtEpsilon) -> list[tuple[str, str]]:
     """Return the cells of a rung's row about what is not protected."""
-    text, right = RUNGS[rung.key], f"at most {times_text(rung.right or 1.0)}"
+    model, right = RUNGS[rung.key], f"at most {times_text(rung.right or 1.0)}"
     lies = {CURATOR: "always", LOCAL: right, TWO_SERVERS: f"one: {right}; both: always", VOLUNTEERS: "the same"}
     lie = lies.get(rung.key, "always")
     if rung.cell is not None and rung.cell.device_epsilon is not None:
@@ -193,11 +193,11 @@ def _risks(rung: Rung, at: AtEpsilon) -> list[tuple[str, str]]:
     if rung.key == VOLUNTEERS:
         right = "volunteers: always; others: 50 of 100, by what they send"
     return [
-        ("who sees what", text.sees),
+        ("who sees what", sentences(model.sees)),
         ("guess right", right),
         *_measured_risks(rung, at),
         ("if they lie", lie),
-        ("what is left then", text.left),
+        ("what is left then", sentences(model.left)),
     ]
 
 

@@ -224,7 +224,7 @@ def _cell(cell: Cell, epsilon: float) -> dict[str, Any]:
         "low": round(worth.low, 5),
         "high": round(worth.high, 5),
         "leads": cell.leads,
-        "trusted": RUNGS[cell.rung].name,
+        "trusted": RUNGS[cell.rung].party,
         "list": cell.mechanism,
         "n": f"{cell.people:,}",
         "worth": f"{_short(worth.value)} [{_short(worth.low)}, {_short(worth.high)}]",

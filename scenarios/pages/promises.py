@@ -7,7 +7,7 @@ from typing import Any
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.mechanism import LOCAL_PROMISE
 from coordinator.protocol.mechanisms import by_query
-from coordinator.protocol.trust_models import CURATOR, LOCAL, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, LOCAL, PUBLIC_RATES, SHUFFLED, TRUST, TWO_SERVERS, sentences
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.show.tables import is_guaranteed
@@ -24,45 +24,40 @@ class PromiseText:
     loud: bool = False  # Whether a page warns of it
 
 
+def _of_model(name: str, bound: str, *limits: str) -> PromiseText:
+    """Return what a page says where somebody is trusted, or nobody, and the clause says what epsilon bounds."""
+    model = TRUST[name]
+    return PromiseText(model.trusted, sentences(model.sees, bound, model.left), limits)
+
+
 _FAILS = "and the cases in which the bound by epsilon fails."
 KINDS: Mapping[str, PromiseText] = {
-    "local": PromiseText(
-        "nobody",
-        "Nobody is trusted. Each device adds chance to its answer before anything leaves it, so that whatever it "
-        "holds, every answer is almost as probable as with other data.",
-        (
-            "Several devices of one person, and several answers of one device, add up: each epsilon counts.",
-            "Whoever can read a device itself, its memory or its clock.",
-        ),
+    "local": _of_model(
+        LOCAL,
+        "whatever a device holds, every report is almost as probable as with other data",
+        "Several devices of one person, and several answers of one device, add up: each epsilon counts.",
+        "Whoever can read a device itself, its memory or its clock.",
     ),
-    SHUFFLED: PromiseText(
-        "a shuffler not to say who sent what",
-        "A shuffler is trusted with who sent what, and with nothing that was sent. The server sees all reports and "
-        "not whose they are: the bound by epsilon holds for that but for a small probability delta. If the shuffler "
-        "tells, each device's own epsilon is left where the rows have one, and nothing where they have none.",
-        (f"A shuffler that says who sent what, devices that stayed away or are the attacker's, {_FAILS}",),
+    SHUFFLED: _of_model(
+        SHUFFLED,
+        "epsilon bounds what the reports tell, but for a small probability delta",
+        f"A shuffler that says who sent what, devices that stayed away or are the attacker's, {_FAILS}",
     ),
-    TWO_SERVERS: PromiseText(
-        "one of two servers not to collude with the other",
-        "Each of two servers sees random shares, and both publish sums with noise of their own. If one of them lies "
-        "the bound by epsilon still holds, but for a small probability delta where the rows have one. If both "
-        "collude, nothing is left.",
-        (f"Servers that put their shares together, {_FAILS}",),
+    TWO_SERVERS: _of_model(
+        TWO_SERVERS,
+        "epsilon bounds what the totals tell, but for a small probability delta where the rows have one",
+        f"Servers that put their shares together, {_FAILS}",
     ),
-    CURATOR: PromiseText(
-        "whoever collects",
-        "One party is trusted with the ratings or votes as they are. What it shows to others is private: it is "
-        "almost as probable with one person's data changed, as the record says of each.",
-        (
-            "The trusted party itself: it sees everything as it is, and so does whoever breaks into it.",
-            "Clients who put what they saw together: the epsilons of all of them add up.",
-        ),
+    CURATOR: _of_model(
+        CURATOR,
+        "that is almost as probable with one person's data changed, as the record says of each",
+        "The trusted party itself: it sees everything as it is, and so does whoever breaks into it.",
+        "Clients who put what they saw together: the epsilons of all of them add up.",
     ),
-    "approximate": PromiseText(
-        "whoever collects",
-        "One party is trusted with the ratings. What it publishes has Gaussian noise: the bound by epsilon holds but "
-        "for a small probability delta.",
-        (f"The trusted party itself, {_FAILS}",),
+    "approximate": _of_model(
+        CURATOR,
+        "the noise is Gaussian: the bound by epsilon holds but for a small probability delta",
+        f"The trusted party itself, {_FAILS}",
     ),
     "silent": PromiseText(
         "nobody with private ratings",

@@ -218,8 +218,8 @@ def trust_of(row: Mapping[str, Any]) -> str:
     """Return the heading that a row of a plan stands under; `SAFE` ones may be recommended."""
     if not row["private"]:
         return OPEN
-    if heading := TRUST[row["trust_model"]].heading:
-        return heading
+    if (model := TRUST[row["trust_model"]]).central:
+        return model.short
     if row.get("channel") == UNCHECKED:
         return UNCHECKED
     return "rated items public" if row.get("rated_items") == "public" else SAFE

@@ -14,7 +14,17 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE
-from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, TWO_TIER, UPWARDS
+from coordinator.protocol.trust_models import (
+    CURATOR,
+    LOCAL,
+    SHUFFLED,
+    TRUST,
+    TWO_SERVERS,
+    TWO_TIER,
+    UPWARDS,
+    TrustModel,
+    sentences,
+)
 from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for
@@ -26,75 +36,8 @@ Case = Literal["enough", "undecided", "too few people", "out of reach", "no guar
 ALWAYS, UNKNOWN = "always", "not known"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RungText:
-    """What terminal, page and picture say of a rung."""
-
-    name: str  # Under "who is trusted"
-    short: str  # At a curve
-    subject: str  # Of a sentence
-    task: str  # What is trusted
-    enough: str  # Begins the advice
-    sees: str  # Who sees what
-    left: str  # What is left if who is trusted lies
-    warning: str  # The same beside the advice; {} is how often a guess is right then
-
-
-_OPEN = "Every rating lies open."
-_OPEN_WARNING = "If the shuffler lies, every rating lies open."
-RUNGS = {
-    CURATOR: RungText(
-        name="a curator",
-        short="curator",
-        subject="A curator",
-        task="sees every rating, and must keep it",
-        enough="It takes a curator to keep",
-        sees="The curator sees every rating; everybody else, noisy totals.",
-        left=_OPEN,
-        warning="If the curator lies, every rating lies open.",
-    ),
-    TWO_SERVERS: RungText(
-        name="one of 2 servers",
-        short="two servers",
-        subject="Two servers",
-        task="must keep its shares to itself",
-        enough="Two servers that do not collude are enough to keep",
-        sees="Each server sees shares that look random; everybody, noisy totals.",
-        left="If one lies, the other's noise still protects. If both collude, every rating lies open.",
-        warning="If both collude, every rating lies open.",
-    ),
-    SHUFFLED: RungText(
-        name="a shuffler",
-        short="shuffler",
-        subject="A shuffler",
-        task="must not tell who sent which report",
-        enough="A shuffler is enough to keep",
-        sees="The server sees reports without senders; the shuffler, senders without reports.",
-        left="Reports are tied to senders; the device's own noise is left.",
-        warning="If the shuffler lies, a guess is right up to {} times.",
-    ),
-    LOCAL: RungText(
-        name="nobody",
-        short="nobody",
-        subject="Trusting nobody",
-        task="each device protects itself",
-        enough="Nobody has to be trusted to keep",
-        sees="The server sees each device's noisy report, and whose it is.",
-        left="There is nobody who could.",
-        warning="",
-    ),
-    VOLUNTEERS: RungText(
-        name="volunteers",
-        short="volunteers",
-        subject="Volunteers",
-        task="their ratings are public",
-        enough="",
-        sees="Everybody sees the volunteers' ratings. The others send nothing.",
-        left="There is nothing to lie about.",
-        warning="",
-    ),
-}
-"""What is said of each rung, in the order of tables: from most trust to none, and volunteers beside them."""
+RUNGS = {name: TRUST[name] for name in (*reversed(UPWARDS), VOLUNTEERS)}
+"""Rungs in the order of tables: from most trust to none, and volunteers beside them."""
 
 
 class AnswerPart(BaseModel):
@@ -515,7 +458,7 @@ class AdviceGoal:
         """Return the advice: the least trust whose whole interval reaches the target with the people there are."""
         at = {rung.key: rung for rung in rungs}
         steps = [
-            LadderStep(text=RUNGS[key], share=cell.share, needed=needed, rung=at[key])
+            LadderStep(model=RUNGS[key], share=cell.share, needed=needed, rung=at[key])
             for key in UPWARDS
             if key in at and (cell := at[key].cell) is not None and (needed := at[key].needed) is not None
         ]
@@ -536,31 +479,29 @@ class AdviceGoal:
 
     def _too_few(self, steps: Sequence["LadderStep"]) -> tuple[Case, str, list[str]]:
         top = max(steps, key=lambda step: step.share.value)
-        most = f"the most is {share_text(top.share, self.share)}, with {top.text.name}."
+        most = f"the most is {share_text(top.share, self.share)}, with {top.model.party}."
         if all(step.needed.value is None for step in steps):
             headline = f"No rung reaches {self.text} at epsilon {self.epsilon:g} with up to {short(self.most)} people: "
             remedy = "Ask for less (--worth), for a larger epsilon, or for volunteers."
             return "out of reach", f"{headline}with yours {most}", [remedy]
         headline = f"Your {self.people:,} people are too few for {self.text} at epsilon {self.epsilon:g}: {most}"
-        takes = [f"{step.text.subject} would take {_people_phrase(step.needed)} people." for step in _nearest(steps)]
+        takes = [f"{step.trusting} would take {_people_phrase(step.needed)} people." for step in _nearest(steps)]
         return "too few people", headline, takes
 
     def _enough(
         self, enough: "LadderStep | None", before: Sequence["LadderStep"], perhaps: Sequence["LadderStep"]
     ) -> tuple[Case, str, list[str]]:
         beside = []
-        if enough and enough.text.warning:
-            times = times_text(enough.rung.right_if_they_lie or 1.0)
-            beside.append(
-                _OPEN_WARNING if times == ALWAYS and enough.rung.key == SHUFFLED else enough.text.warning.format(times)
-            )
+        if enough and enough.model.central:
+            left, times = enough.model.left, times_text(enough.rung.right_if_they_lie or 1.0)
+            if enough.rung.key == SHUFFLED:
+                left += f": a guess is right {times if times == ALWAYS else f'up to {times} times'}"
+            beside.append(sentences(left))
         if perhaps:
-            names = " and ".join(
-                f"{step.text.subject.lower()} ({share_text(step.share, self.share)})" for step in perhaps[::-1]
-            )
-            beside.append(f"{names[0].upper()}{names[1:]} may do; more splits (--seeds) would tell.")
+            names = " or ".join(f"{step.model.party} ({share_text(step.share, self.share)})" for step in perhaps[::-1])
+            beside.append(f"Trusting {names} may do; more splits (--seeds) would tell.")
         beside += [
-            f"{step.text.subject} misses it with {share_text(step.share, self.share)}, and would take "
+            f"{step.trusting} misses it with {share_text(step.share, self.share)}, and would take "
             f"{_people_phrase(step.needed)} people."
             for step in _nearest([step for step in before if step.rung.reaches == "no"])
         ]
@@ -569,7 +510,7 @@ class AdviceGoal:
             headline = f"Undecided: at epsilon {self.epsilon:g} no rung surely reaches {self.text} {people}."
             return "undecided", headline, beside
         share = share_text(enough.share, self.share)
-        headline = f"{enough.text.enough} {self.text}: {share} {people}, at epsilon {self.epsilon:g}."
+        headline = f"{enough.trusting} is enough to keep {self.text}: {share} {people}, at epsilon {self.epsilon:g}."
         return "enough", headline, beside
 
 
@@ -577,10 +518,15 @@ class AdviceGoal:
 class LadderStep:
     """A rung of the ladder that has a guarantee, as the advice looks at it."""
 
-    text: RungText
+    model: TrustModel
     share: MeasuredWorth
     needed: PeopleRange
     rung: Rung
+
+    @property
+    def trusting(self) -> str:
+        """The subject of a sentence."""
+        return f"Trusting {self.model.party}"
 
 
 def _nearest(steps: Sequence[LadderStep]) -> list[LadderStep]:
@@ -647,7 +593,7 @@ def whose_text(rung: Rung) -> str:
 
 
 def _line(answer: Answer, rung: Rung, *, measured: bool) -> list[str]:
-    name = RUNGS[rung.key].name
+    name = RUNGS[rung.key].party
     if rung.cell is None:
         return [name, "no guarantee"]
     start = [worth_text(rung.cell.worth), share_text(rung.cell.share, answer.share)]

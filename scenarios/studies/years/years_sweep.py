@@ -313,7 +313,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             once = next(iter(of.values()))["users_once"]
             cells = [needed_text(of[name], result["worth"]) if name in of else "" for name in schedules]
             fewest = "" if once is None else short(once)
-            lines.append([RUNGS[rung].name, fewest or NEVER, *cells, f"{result['epsilon_of_all'][rung]:.2f}"])
+            lines.append([RUNGS[rung].party, fewest or NEVER, *cells, f"{result['epsilon_of_all'][rung]:.2f}"])
         share, count = 100 * result["worth"], result["periods"]
         when = "over all periods" if result.get("ratings") else "in every period"
         title = f"people for {share:g} % of popularity {when}, epsilon {result['epsilon']:g} for all {count}"
@@ -324,7 +324,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
         columns = ["who is trusted", "schedule", "people needed", "95 %", "of popularity", "without noise"]
         lines = [
             [
-                RUNGS[row["trust_model"]].name,
+                RUNGS[row["trust_model"]].party,
                 row["schedule"],
                 needed_text(row, result["worth"]),
                 _ends(row),

@@ -33,60 +33,60 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         [curve(LOCAL, {100: 0.1, 1000: 0.19})],
         "enough",
         (
-            "Nobody has to be trusted to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, at "
-            "epsilon 1."
+            "Trusting nobody is enough to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, "
+            "at epsilon 1."
         ),
     ),
     "shuffler": (
         [LOW, curve(SHUFFLED, {100: 0.1, 1000: 0.19}, device=6.57)],
         "enough",
         (
-            "A shuffler is enough to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, at "
-            "epsilon 1. If the shuffler lies, a guess is right up to 999 of 1,000 times. Trusting nobody misses "
-            "it with 25 % [25, 25], and would take 79k [79k, 79k] people."
+            "Trusting a shuffler is enough to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 "
+            "people, at epsilon 1. If the shuffler tells, each device's own noise is left: a guess is right up to 999 "
+            "of 1,000 times. Trusting nobody misses it with 25 % [25, 25], and would take 79k [79k, 79k] people."
         ),
     ),
     "curator, and two servers may do": (
         [LOW, curve(TWO_SERVERS, {1000: worth(0.179, 0.01)}), curve(CURATOR, {100: 0.1, 1000: 0.19})],
         "enough",
         (
-            "It takes a curator to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, at "
-            "epsilon 1. If the curator lies, every rating lies open. Two servers (89 % [84, 94]) may do; more "
-            "splits (--seeds) would tell. Trusting nobody misses it with 25 % [25, 25], and would take 79k "
-            "[79k, 79k] people."
+            "Trusting a curator is enough to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 "
+            "people, at epsilon 1. If the curator lies, every rating lies open. Trusting one of 2 servers (89 % [84, "
+            "94]) may do; more splits (--seeds) would tell. Trusting nobody misses it with 25 % [25, 25], and would "
+            "take 79k [79k, 79k] people."
         ),
     ),
     "straddles": (
         [curve(CURATOR, {1000: worth(0.181, 0.01)})],
         "undecided",
         (
-            "Undecided: at epsilon 1 no rung surely reaches 90 % of your best list's worth with your 1,000 people. A "
-            "curator (90 % [85, 96]) may do; more splits (--seeds) would tell."
+            "Undecided: at epsilon 1 no rung surely reaches 90 % of your best list's worth with your 1,000 people. "
+            "Trusting a curator (90 % [85, 96]) may do; more splits (--seeds) would tell."
         ),
     ),
     "too few": (
         [LOW, curve(CURATOR, {1000: 0.16, 2000: 0.17, 4000: 0.19})],
         "too few people",
         (
-            "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the most is 80 % [80, 80], "
-            "with a curator. A curator would take 2.8k [2.8k, 2.8k] people. Trusting nobody would take 79k [79k, 79k] "
-            "people."
+            "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the most is 80 % [80, "
+            "80], with a curator. Trusting a curator would take 2.8k [2.8k, 2.8k] people. Trusting nobody would take "
+            "79k [79k, 79k] people."
         ),
     ),
     "out of reach": (
         [curve(LOCAL, {1000: 0.05, 10_000: 0.06})],
         "out of reach",
         (
-            "No rung reaches 90 % of your best list's worth at epsilon 1 with up to 10k people: with yours the most is "
-            "25 % [25, 25], with nobody. Ask for less (--worth), for a larger epsilon, or for volunteers."
+            "No rung reaches 90 % of your best list's worth at epsilon 1 with up to 10k people: with yours the most "
+            "is 25 % [25, 25], with nobody. Ask for less (--worth), for a larger epsilon, or for volunteers."
         ),
     ),
     "some without a guarantee": (
         [curve(LOCAL, {100: 0.1, 1000: 0.19}), curve(CURATOR, {1000: 0.2}, unguaranteed=[1000])],
         "enough",
         (
-            "Nobody has to be trusted to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, at "
-            "epsilon 1. No guarantee with so many people, since delta exceeds 1 / people: curator."
+            "Trusting nobody is enough to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, "
+            "at epsilon 1. No guarantee with so many people, since delta exceeds 1 / people: curator."
         ),
     ),
     "none with a guarantee": (

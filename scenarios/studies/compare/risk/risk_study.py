@@ -250,7 +250,7 @@ def bound_text(bound: float) -> str:
 
 def _line(row: Mapping[str, Any]) -> list[str]:
     view = row["view"]
-    names = [BELOW[view], ""] if view in BELOW else [RUNGS[row["trust_model"]].name, row["mechanism"]]
+    names = [BELOW[view], ""] if view in BELOW else [RUNGS[row["trust_model"]].party, row["mechanism"]]
     bound = bound_text(row["bound"])
     if row["worst"] is None:
         return [*names, bound]
