@@ -24,9 +24,9 @@ from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.mechanism import Sketch
 from coordinator.protocol.mechanisms import check_question, mechanism_of
-from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Model, Query, Release, pack
 from coordinator.protocol.packed_releases import wipe
+from coordinator.protocol.shared_vector import SharedVector
 from coordinator.protocol.shares import WORD_BYTES, WORDS_SERVER, SeedShare, WordShare, as_bytes_of_words
 
 

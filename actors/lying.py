@@ -34,9 +34,9 @@ from coordinator.protocol.arrays import (
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import Rows, RowTable
+from coordinator.protocol.shared_vector import SharedVector
 
 PROFILES = 8192  # How many different made-up users there are; further liars repeat the ratings of one of them
 

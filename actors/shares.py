@@ -13,8 +13,8 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import borrowing, compiled, uint32, uint64
 from coordinator.protocol.errors import PermitError
 from coordinator.protocol.hashing import LOW, hide, siphash1
-from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
+from coordinator.protocol.shared_vector import SharedVector
 from coordinator.protocol.shares import SIDES
 
 

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from coordinator.protocol.channels import Likelihood as Likelihood
     from coordinator.protocol.channels import independent_bits as independent_bits
     from coordinator.protocol.channels import matrix_channel as matrix_channel
-    from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+    from coordinator.protocol.custom import (
+        Catalogue,
+        CoinsBlock,
+        Mechanism,
+        Question,
+        RatingsBlock,
+        SharedVector,
+        Tally,
+    )
     from coordinator.protocol.schedule import Horizon, Panel, Schedule
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
@@ -112,6 +120,7 @@ __all__ = [
     "Schedule",
     "ServerState",
     "Setting",
+    "SharedVector",
     "SweepResult",
     "Tally",
     "TwoTierScenario",
@@ -136,7 +145,15 @@ __all__ = [
 
 _HOMES = {
     "coordinator.protocol.channels": ("Likelihood", "independent_bits", "matrix_channel"),
-    "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
+    "coordinator.protocol.custom": (
+        "Catalogue",
+        "CoinsBlock",
+        "Mechanism",
+        "Question",
+        "RatingsBlock",
+        "SharedVector",
+        "Tally",
+    ),
     "coordinator.protocol.schedule": ("Horizon", "Panel", "Schedule"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),

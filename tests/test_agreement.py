@@ -43,9 +43,10 @@ from coordinator.protocol.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.protocol.mechanisms.oracles import Grr, Hadamard, Oue, Subset
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.mechanisms.sign import Sign
-from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, Totals
+from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.shared_vector import CHANGES, DEVIATION, HONEST
 from coordinator.protocol.shares import SIDES, RollError, secret_of
 from coordinator.protocol.trust import OPENER, ShuffledRound, opener_of
 from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS

@@ -18,10 +18,11 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits, Counts
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.coins import derive
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
-from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, pack, unpack
+from coordinator.protocol.shared_vector import SharedVector
 from coordinator.protocol.trust import OpeningBook, Openings, opener_of, require_again
 
 S = TypeVar("S", shares.WordShare, shares.SeedShare)
@@ -62,7 +63,9 @@ class ShareServer(ABC, Generic[S]):
         route: ShareRoute,
         agreement: Agreement | None = None,
         book: OpeningBook | None = None,
+        custom: CustomMechanism | None = None,
     ) -> None:
+        admit(custom)
         # It opens no sum that the agreement does not cover; without one, as in audits, it opens what its query says.
         agreement = None if agreement is None else Agreement.arrived(agreement)
         self._secret, self._permit, self._route, self._agreement = secret, permit, route, agreement

@@ -10,6 +10,7 @@ import ray
 from coordinator.aggregators.gathering import blocks_of
 from coordinator.protocol import losses
 from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.trust import BookActor
@@ -76,11 +77,17 @@ def _entries(answer: Any) -> Any:
 
 
 def start_server(
-    kind: Any, secret: bytes, permit: bytes, route: RayShares, agreement: Agreement, book: Any = None
+    kind: Any,
+    secret: bytes,
+    permit: bytes,
+    route: RayShares,
+    agreement: Agreement,
+    book: Any = None,
+    custom: CustomMechanism | None = None,
 ) -> Any:
     """Start one of the two servers as a Ray actor in a process of its own; Ray restarts it if that dies."""
     # Its calls may be repeated: devices repeat their shares, its noise is the same, and ``book``, an actor, says which
     # sums the process before it opened.
     actor: Any = ray.remote(kind)
     options = actor.options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
-    return options.remote(secret, permit, route, agreement, book and BookActor(book, _entries))
+    return options.remote(secret, permit, route, agreement, book and BookActor(book, _entries), custom)

@@ -28,17 +28,10 @@ from coordinator.protocol.coins import digest_of
 from coordinator.protocol.composition import ShuffledRounds, keeps_histories, keeps_plan
 from coordinator.protocol.errors import AgreementError, InputError
 from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.totals import (
-    CHANGES,
-    DEVIATION,
-    HONEST,
-    LEAST_ANSWERS,
-    MOST_HONEST,
-    SharedVector,
-)
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import LARGEST_DEVIATION
 from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.shared_vector import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
 from coordinator.protocol.shares import SIDES
 from coordinator.protocol.summed_plan import SumRound, keeps_sums
 from coordinator.protocol.trust import OPENER, OpeningBook, Openings, opener_of, require_agreement

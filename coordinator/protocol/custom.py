@@ -23,9 +23,10 @@ from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelih
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanism import LOCAL_PROMISE, Offers, Settings
+from coordinator.protocol.mechanism import FIXED, LOCAL_PROMISE, ONE_ROUND, POOLED, Offers, Settings
 from coordinator.protocol.mechanism import Mechanism as NativeMechanism
 from coordinator.protocol.messages import Query
+from coordinator.protocol.shared_vector import SharedVector as NativeSharedVector
 
 SECONDS = 60.0  # Seconds that one call about one block of devices may take, where the class does not say otherwise
 OUTPUTS, VALUES = "outputs", "values"
@@ -278,6 +279,14 @@ class Mechanism(_Base):
         return None
 
 
+class SharedVector(NativeSharedVector, Mechanism):
+    """Base class of a custom mechanism whose devices give shares of a vector to two servers, as `totals` do.
+
+    It is written as blindrec's own are; which noise the published sums need, and what they promise, is computed here.
+    See `coordinator.protocol.shared_vector.SharedVector`.
+    """
+
+
 def settings_of(mechanism: Mechanism) -> dict[str, Any]:
     """Return the settings of a custom mechanism by name."""
     return {name: getattr(mechanism, name) for name in type(mechanism).model_fields if name != "helpers"}
@@ -298,14 +307,25 @@ def as_whole(kind: type[Mechanism]) -> type[NativeMechanism]:
 
 def defines(kind: type[Mechanism], *names: str) -> bool:
     """Return whether a class has a method of its own, by any of some names."""
-    bases = Mechanism, NativeMechanism
+    bases = Mechanism, NativeMechanism, SharedVector
     return any(getattr(kind, name) not in [getattr(base, name, None) for base in bases] for name in names)
+
+
+def policies_of(kind: type[Mechanism]) -> tuple[str, ...]:
+    """Return the policies that a class can follow: adaptive ones need pools and the default ``count``."""
+    if issubclass(kind, NativeSharedVector):
+        return tuple(name for name in kind.policies if name == ONE_ROUND)
+    if is_native(kind):
+        return tuple(name for name in kind.policies if name in POOLED)
+    return POOLED if kind.pools and kind.count is Mechanism.count else (ONE_ROUND, FIXED)
 
 
 def methods_missing(kind: type[Mechanism]) -> list[str]:
     """Return which of the methods that every mechanism must have a class does not define."""
     reads = ("estimate", "decode", "learn") if is_native(kind) else ("estimate",)
     required = {"query": ("query",), "channel": ("channel",), "sketch": ("sketch",), "estimate": reads}
+    if issubclass(kind, NativeSharedVector):
+        del required["channel"]
     return [name for name, names in required.items() if not defines(kind, *names)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypedDict, Unpack, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,6 +53,14 @@ POSTERIOR = "posterior"  # Name of the decoder that takes every item's most prob
 SETS = ("centred", "paper")  # Decoders of scores: ours and the paper's
 Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
 """A setting that all mechanisms share that ask about sets."""
+Neighbours = Annotated[
+    Literal["replace", "add-remove"],
+    Field(
+        description="Curators, two servers: epsilon is about one user's ratings replaced, or one user added or "
+        "removed [replace]."
+    ),
+]
+"""A setting that curators and two servers share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import cast
 
 from coordinator.protocol import mechanism as names
-from coordinator.protocol.custom_adapter import CustomAdapter
 from coordinator.protocol.decoding.line import Curator
 from coordinator.protocol.mechanism import ANCHOR, ELIMINATE, POSTERIOR, Decoding, InWorld, Mechanism, World
 from coordinator.protocol.mechanisms.anchor import Anchor, AnchorSensing
 from coordinator.protocol.mechanisms.totals import LikedPairTotals
+from coordinator.protocol.short_adapter import CustomAdapter
 from coordinator.protocol.trust_models import CURATOR
 from coordinator.server.anchor.like_tables import TableLearner
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy, learner_for, users_of_anchors

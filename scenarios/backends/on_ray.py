@@ -90,10 +90,12 @@ def _middle(
     (cohorts,) = devices.values()
     if agreement.trust == TWO_SERVERS:
         route = RayShares(cohorts.bounds, cohorts.hosts)
-        secrets = work.server_secrets
+        secrets, custom = work.server_secrets, work.plan.custom
         with suppress_stderr():
             return tuple(
-                start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, agreement, book)
+                start_server(
+                    kind, secrets[kind.side], share_permit(work.secret, kind.side), route, agreement, book, custom
+                )
                 for kind in KINDS
             ), {}
     return start_shuffler(cohorts, work.layout, agreement, work.plan.custom, book), {}

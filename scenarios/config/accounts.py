@@ -16,8 +16,8 @@ from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import SEED_BYTES
 from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind, World
 from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
 from coordinator.protocol.messages import Query
+from coordinator.protocol.shared_vector import HONEST, SharedVector
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.summed_plan import (
     RoundNoise,

@@ -28,7 +28,7 @@ from coordinator.protocol.custom import (
     require_whole_class,
     where,
 )
-from coordinator.protocol.custom_adapter import RatedBlock, SketchCoins, adapter, counts_itself
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanism import World
@@ -36,6 +36,7 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.rating_table import Likes, RowTable
+from coordinator.protocol.short_adapter import RatedBlock, SketchCoins, counts_itself
 from scenarios.config.identity import identity
 
 DRAWS = 20_000  # Draws for each private value
@@ -50,6 +51,7 @@ MOST_SAMPLED = 256
 EXACT, FOR_SOME = "checked exactly", f"likelihood checked for {PUBLIC_COINS} public coins, sampler sampled"
 OWN_DRAWS = "channel checked exactly, the class's draws from it claimed"
 OWN_LEVELS = "channel checked exactly, the levels that shuffling counts on claimed"
+OF_SUMS = "checked exactly, as noise of published sums"
 PARTLY = (FOR_SOME, OWN_DRAWS, OWN_LEVELS)
 SMALL = 4  # Items of a small catalogue in which a channel can be checked that is too large to check at the run's size
 
@@ -65,6 +67,9 @@ class ChannelCheck:
 
 def check_channel(custom: CustomMechanism, query: Query) -> ChannelCheck:
     """Check the channel of a query against the query's epsilon."""
+    if adapter(custom).shares:
+        adapter(custom).check(query)
+        return ChannelCheck(epsilon=as_float(query.epsilon), how=OF_SUMS)
     channel = adapter(custom).channel(query)
     if isinstance(channel, Likelihood):
         return _check_likelihood(custom, query, channel)

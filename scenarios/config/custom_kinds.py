@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.protocol.budget import REPLACE
-from coordinator.protocol.custom import CustomMechanism, UserClass, admit, admitted, as_whole, is_native
-from coordinator.protocol.custom_adapter import DECODERS, adapter, policies_of
+from coordinator.protocol.custom import CustomMechanism, UserClass, admit, admitted, as_whole, is_native, policies_of
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import POOLED, InWorld, Mechanism, Offers, World
-from coordinator.protocol.trust_models import LOCAL
+from coordinator.protocol.shared_vector import SharedVector
+from coordinator.protocol.short_adapter import DECODERS
+from coordinator.protocol.trust_models import LOCAL, TWO_SERVERS
 from scenarios.config.identity import (
     OURS,
     bases_of,
@@ -26,16 +28,15 @@ from scenarios.config.identity import (
 class CustomKind(Offers):
     """A class as scenarios see it before its settings and its world are given; see `MechanismKind`."""
 
-    decoders = DECODERS
-
     def __init__(self, kind: type[UserClass]) -> None:
         self.kind, self.name, self.title = kind, f"{kind.__module__}:{kind.__qualname__}", kind.__name__  # type: ignore[misc]
         self.policies = policies_of(kind)  # type: ignore[misc] # each class has its own
         self.native = is_native(kind)
+        self.decoders = (as_whole(kind).decoders if self.native else ()) or DECODERS  # type: ignore[misc] # as above
         if self.native:
-            _require_reports(as_whole(kind))
-            for name in ("decoders", "all_policies_with", "bounded", "paired", "ranks"):
-                setattr(self, name, getattr(kind, name) or getattr(self, name))
+            _require_trust(as_whole(kind))
+            for name in ("trust", "all_policies_with", "bounded", "paired", "ranks"):
+                setattr(self, name, getattr(kind, name))
         self.by_address = self.native and as_whole(kind).by_address
         self.settings = kind
 
@@ -48,9 +49,9 @@ class CustomKind(Offers):
             raise InputError(f"design {self.name} with these settings follows no policy of {', '.join(POOLED)}")
         return policies
 
-    def relation(self, settings: UserClass) -> str:  # noqa: ARG002 (the same with all)
-        """Return the relation of neighbours of a local guarantee."""
-        return REPLACE
+    def relation(self, settings: UserClass) -> str:
+        """Return the relation of neighbours of its guarantee: of all that devices randomize the same."""
+        return settings.neighbours if isinstance(settings, SharedVector) else REPLACE
 
     def label(self, row: Mapping[str, Any]) -> str:  # noqa: ARG002 (the same in all)
         """Return its name."""
@@ -69,12 +70,19 @@ class CustomKind(Offers):
         return adapter(custom_of(settings)).moments(world)
 
 
-def _require_reports(kind: type[Mechanism]) -> None:
-    """Refuse a class whose devices do anything but randomize their reports."""
-    if kind.trust != LOCAL or kind.shares or kind.names_rated or not (kind.private and kind.randomizes):
+def _require_trust(kind: type[Mechanism]) -> None:
+    """Refuse a class whose devices do anything but randomize their reports, or give shares as blindrec's own do."""
+    shared = issubclass(kind, SharedVector)
+    said = (kind.trust, kind.shares, kind.names_rated, kind.private, kind.randomizes)
+    fields = {name: (field.annotation, field.metadata) for name, field in kind.model_fields.items()}
+    ours = SharedVector.model_fields if shared else {}
+    if said != (TWO_SERVERS if shared else LOCAL, shared, False, True, True) or any(
+        fields[name] != (field.annotation, field.metadata) for name, field in ours.items()
+    ):
         raise InputError(
             f"design {kind.__name__} says more of trust than a class of one's own can: its devices randomize reports "
-            "that name no rated items, under local trust or behind a shuffler"
+            "that name no rated items, under local trust or behind a shuffler, or it is derived from "
+            "blindrec.SharedVector and leaves trust, noise and neighbours as they are there"
         )
 
 

@@ -102,8 +102,8 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
         rest = {**stored, **rest}
     if isinstance(design, UserClass):
-        rest = {**({"helpers": design.helpers} if design.helpers else {}), **rest}
-        rest |= {"design": mechanism.name, **settings_of(design)}
+        helpers = {"helpers": design.helpers} if design.helpers else {}
+        rest = {**helpers, **settings_of(design), **rest, "design": mechanism.name}
     settings = take_settings(mechanism, rest)
     if isinstance(settings, UserClass) and (strange := sorted(rest.keys() - names)):
         field_names = ", ".join(settings_of(settings))

@@ -21,7 +21,6 @@ from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanisms.totals import noise_deviation, noise_scale
 from coordinator.protocol.noise import (
     NoiseLaw,
     discrete_gaussian,
@@ -35,6 +34,7 @@ from coordinator.protocol.noise import (
     skellam_deviation,
     skellam_share,
 )
+from coordinator.protocol.shared_vector import noise_deviation, noise_scale
 
 SEED = derive(38, "noise of a test")
 DRAWS = 400_000

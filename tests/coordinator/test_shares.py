@@ -31,9 +31,10 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import AgreementError, InputError, LostError, PermitError, WithheldError
 from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanism import World
-from coordinator.protocol.mechanisms.totals import HONEST, Totals
+from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters
+from coordinator.protocol.shared_vector import HONEST
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     WORDS_SERVER,

@@ -34,8 +34,8 @@ from coordinator.protocol.channels import (
 )
 from coordinator.protocol.custom import Catalogue, CoinsBlock, Question, RatingsBlock, Tally, UserClass
 from coordinator.protocol.mechanism import DeviceCoins, DeviceRatings, Mechanism, Sketch, as_kind
-from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.shared_vector import SharedVector
 from coordinator.protocol.shares import WORDS_SERVER, ShareRoll
 from coordinator.protocol.trust import ShuffledRound
 from coordinator.shuffler import Shuffler

@@ -17,12 +17,11 @@ from actors.keeper import Keeper, LedgerClient
 from actors.ratings import BlockRatings, StoredRatings
 from actors.second_order.cohort import Consent, DeviceAnswer, PrivateCohort
 from actors.seeds import Coins
-from coordinator.protocol import mechanism
+from coordinator.protocol import mechanism, shared_vector
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, on_grid
 from coordinator.protocol.features import ItemFeatures, residuals
-from coordinator.protocol.mechanisms import totals
 from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.moments.blocks import BlockParameters
@@ -535,11 +534,11 @@ def totals_query(
     changes = most if neighbours == "add-remove" else 2 * most
     parameters = {
         "padded": float(most),
-        totals.DELTA: 0.0 if epsilon is None else delta,
-        totals.CHANGES: float(changes),
-        totals.DEVIATION: totals.noise_scale(epsilon, delta, changes, devices=honest > 0),
-        totals.HONEST: float(honest),
-        totals.LEAST_ANSWERS: float(least_answers),
+        shared_vector.DELTA: 0.0 if epsilon is None else delta,
+        shared_vector.CHANGES: float(changes),
+        shared_vector.DEVIATION: shared_vector.noise_scale(epsilon, delta, changes, devices=honest > 0),
+        shared_vector.HONEST: float(honest),
+        shared_vector.LEAST_ANSWERS: float(least_answers),
     }
     return Query(
         design="totals",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -25,6 +25,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     Mechanism,
+    Neighbours,
     PackedMechanism,
     QueryHeader,
     Sketch,
@@ -227,16 +228,6 @@ CURATOR_PROMISES = {
     "ratings replaced); the curator sees every rating",
 }
 """What a curator promises, by its relation of neighbours."""
-
-
-Neighbours = Annotated[
-    Literal["replace", "add-remove"],
-    Field(
-        description="Curators, two servers: epsilon is about one user's ratings replaced, or one user added or "
-        "removed [replace]."
-    ),
-]
-"""A setting that curators and two servers share."""
 
 
 class Curated(Reveals):

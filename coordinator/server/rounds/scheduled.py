@@ -18,9 +18,9 @@ from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
 from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.mechanism import InWorld
-from coordinator.protocol.mechanisms.totals import DEVIATION, HONEST, LEAST_ANSWERS
 from coordinator.protocol.messages import Model
 from coordinator.protocol.schedule import Horizon, Schedule, panels_of, staying
+from coordinator.protocol.shared_vector import DEVIATION, HONEST, LEAST_ANSWERS
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.ageing import renewal
 from coordinator.server.design import Design

@@ -23,7 +23,7 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.mechanism import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
 from coordinator.protocol.mechanisms.sign import Sign
-from coordinator.protocol.mechanisms.totals import IDEAL
+from coordinator.protocol.shared_vector import IDEAL
 from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust_models import TWO_SERVERS

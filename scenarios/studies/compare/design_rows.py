@@ -28,20 +28,21 @@ def _rows(design: Settings) -> tuple[RunRow, ...]:
         name, settings = f"{type(design).__name__}@{identity(design)[:SHOWN]}", dict[str, Any]()
         asks = adapter(custom_of(design))
         make = partial(RunRow, mechanism=name, design=design, has_law=asks.has_law or asks.adds_up)
+        offers: Any = custom_kind_of(type(design))
     else:
         whole: Any = design  # a mechanism with its settings
+        offers = whole
         settings = design.model_dump(exclude_defaults=True)
         has_law = whole.has_law or whole.adds_up
         name = " ".join((whole.name, *(f"{name} {value}" for name, value in settings.items())))
         make = partial(RunRow, mechanism=name, design=whole.name, has_law=has_law)
-        if whole.trust != LOCAL:
-            return (make(settings=lambda *_: settings, trust_model=whole.trust, approximate=True),)
+    if offers.trust != LOCAL:
+        return (make(settings=lambda *_: settings, trust_model=offers.trust, approximate=True),)
     local = make(settings=lambda *_: settings)
     if not local.has_law:
         return (local,)
     # Behind a shuffler a device draws its own question where that would follow from its address
-    kind = custom_kind_of(type(design)) if isinstance(design, UserClass) else design
-    own_questions = {"own_questions": True} if getattr(kind, "by_address", False) else {}
+    own_questions = {"own_questions": True} if offers.by_address else {}
     shuffled = replace(local, trust_model=SHUFFLED, approximate=True, settings=lambda *_: settings | own_questions)
     return shuffled, local
 

@@ -105,7 +105,7 @@ class RunRow(Row):
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Let devices answer, or draw the sums of their answers; devices apply a model of pairs to their own likes."""
-        on_devices = self.trust_model == LOCAL and request.users <= request.settings.devices
+        on_devices = request.users <= request.settings.devices and (self.trust_model == LOCAL or not self.has_law)
         outcome = self.answered(world, request) if on_devices else self.sampled(world, request)
         model, simulated = outcome.model, DEVICES if on_devices else AGGREGATE
         noise = typical_error(model.error)

@@ -101,7 +101,10 @@ def candidates(
         for mechanism in designs().values()
     }
     make = partial(Candidate, world=world, trust=trust or {})
-    customs = [] if custom is None else [make(settings={**custom, "decoder": KMEANS})]
+    customs = []
+    if custom is not None:
+        decoders = mechanism_kind(custom["design"]).decoders
+        customs = [make(settings={**custom, "decoder": KMEANS if KMEANS in decoders else decoders[0]})]
     return customs + [
         make(settings={"design": mechanism.name, **by_name[mechanism.name], **variant, "decoder": decoder})
         for mechanism in designs().values()

@@ -19,7 +19,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import UserClass, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import POOLED, Mechanism, MechanismKind
-from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms import check_question, mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
 from scenarios.config.custom_kinds import CustomKind, custom_kind_of, custom_of
@@ -163,7 +163,7 @@ def refusal(mechanism: MechanismKind, choice: Choice) -> str:
     try:
         subject = subject_of(mechanism, choice)
         for size in (TINY, RUN):
-            subject.public.channel(subject.query(size, PLAIN))
+            check_question(subject.query(size, PLAIN))
     except Exception as error:  # custom code may raise anything
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return ""

@@ -17,9 +17,9 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.custom import CustomChannel, MechanismError, Question, fitted, guarded, question_of, stated
-from coordinator.protocol.custom_adapter import ShortAdapter
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
+from coordinator.protocol.short_adapter import ShortAdapter
 from scenarios.studies.scrutiny.mechanism_under_test import MechanismUnderTest, Rated, coins_of, stored
 from scenarios.studies.scrutiny.verdicts import Failed
 

@@ -17,6 +17,7 @@ from coordinator.protocol.checked import require_whole
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import Mechanism, admitted
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios.config.admission import checked_guarantee
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.studies.scrutiny.attacks import FEWEST, RELEASE_PARTS, Game, Observations, View, power_of, require_game
@@ -30,6 +31,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     coins_of,
     comparable,
     inputs,
+    kind_and_settings,
     stored,
     subjects,
 )
@@ -117,7 +119,7 @@ class ReleaseView(View[ReleaseGame]):
         nats = finite_epsilon(epsilon)
         require_whole("rounds", rounds, 2, 64)
         self._size = require_game(users=TINY.users, items=items, rated=rated)
-        if design in shared_names():
+        if kind_and_settings(design)[0].trust == TWO_SERVERS:
             raise InputError(f"design {design} is answered in shares, each uniform alone; give --trust two-servers")
         self._subjects = [
             replace(subject, label=subject.label.replace(" helpers=()", ""))

@@ -22,9 +22,9 @@ from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.hashing import expansions
-from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
 from coordinator.protocol.messages import Query, pack
 from coordinator.protocol.noise import NoiseLaw, gaussian_delta, skellam_delta
+from coordinator.protocol.shared_vector import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     SIDES,
@@ -193,10 +193,11 @@ class ServersView(View[Game]):
     ) -> None:
         size = require_game(users=users, items=items, rated=rated)
         self.delta = min(DELTA, 1 / users) if delta is None else delta
-        kind, _ = kind_and_settings(design)
+        kind, custom = kind_and_settings(design)
+        settings = settings or custom
         how: dict[str, Any] = {"trust": TWO_SERVERS, "delta": self.delta}
-        run = small_run(kind, settings or {}, size, finite_epsilon(epsilon), **how)
-        subject = subject_of(kind, settings or {}, size=size)
+        run = small_run(kind, settings, size, finite_epsilon(epsilon), **how)
+        subject = subject_of(kind, settings, size=size)
         assert isinstance(subject.public, SharedVector)  # of this trust model
         self.label, self._mechanism, self._agreement = subject.label, subject.public, run.agreement if agreed else None
         query = run.design.query(round_number=0, public_seed=PUBLIC, epsilon=run.account.budget)

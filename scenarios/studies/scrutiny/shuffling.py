@@ -17,11 +17,11 @@ from coordinator.protocol.budget import as_float, default_delta, parse_epsilon
 from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
-from coordinator.protocol.custom_adapter import CustomAdapter
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import GROUPS
 from coordinator.protocol.mechanisms import subsets_of
 from coordinator.protocol.randomizers import CLONES, Randomizer, by_address, of_channel, randomizer_of
+from coordinator.protocol.short_adapter import CustomAdapter
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from scenarios.config.admission import require_same_everywhere
 from scenarios.studies.scrutiny.mechanism_under_test import (

@@ -13,11 +13,12 @@ from runs import present
 
 from actors.device import Cohort
 from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, admitted
-from coordinator.protocol.custom_adapter import adapter, estimated
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanism import KMEANS, POOLED, Decoding, World
 from coordinator.protocol.mechanisms import check_question, mechanism_of
 from coordinator.protocol.messages import Query
+from coordinator.protocol.short_adapter import estimated
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.server.aggregation import aggregate
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import blindrec as face
+from coordinator.protocol.custom import MechanismError
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import Mechanism
-from coordinator.protocol.mechanisms import maxsense, rappor, sets, sign
+from coordinator.protocol.mechanism import Mechanism, Sketch
+from coordinator.protocol.mechanisms import maxsense, rappor, sets, sign, totals
 from coordinator.protocol.messages import Query
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
@@ -24,7 +25,10 @@ from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.run_row import RunRow
 from scenarios.studies.compare.worlds import world_of
 
-BODIES = ((sign, "Sign"), (maxsense, "MaxSense"), (maxsense, "MultiMaxSense"), (rappor, "Rappor"), (sets, "Set"))
+BODIES = (
+    *((sign, "Sign"), (maxsense, "MaxSense"), (maxsense, "MultiMaxSense"), (rappor, "Rappor"), (sets, "Set")),
+    (totals, "Totals"),
+)
 HEADER = """
 import {module} as theirs
 globals().update({{name: value for name, value in vars(theirs).items() if not name.startswith("__")}})
@@ -58,17 +62,22 @@ def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Query, "id", property(lambda query: of_all(replace(query, design="any"))))
 
 
-SAID = ("accuracy", "accuracy_predicted", "epsilon_local", "rounds", "answered", "bits_per_device", "centroids")
+SAID = (
+    *("accuracy", "accuracy_predicted", "epsilon_local", "rounds", "answered", "bits_per_device", "centroids"),
+    *("neighbours", "delta", "trusted", "noise_deviation", "top_50"),
+)
 RUNS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Sign", {"policy": "eliminate", "epsilon": 2}),  # rounds about pools, whose ratings are counted from centres
     ("Sign", {"trust": "shuffled", "own_questions": True}),  # devices draw their questions; the channel has two levels
     ("MultiMaxSense", {"questions": "auto", "epsilon": 4}),  # a setting that is left open, and epsilon is split
     ("Rappor", {}),
     ("Set", {"trust": "shuffled"}),  # sizes follow from the central epsilon
+    ("Totals", {"most_likes": 3}),  # two servers add up shares; the noise is the base's
 )
 MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Sign", {"vectors": 4}),  # draws of its own
     ("MaxSense", {"policy": "fixed", "rounds": 2, "decoder": "posterior"}),
+    ("Totals", {"noise": "devices", "neighbours": "add-remove"}),
 )
 CASES = [
     pytest.param(name, flags, id=f"{name}-{'-'.join(flags)}", marks=[pytest.mark.thorough] * ((name, flags) in MORE))
@@ -86,12 +95,13 @@ def test_a_built_ins_body_is_a_users_class(bodies: ModuleType, name: str, settin
         face.run(Scenario(**world, design=design), InProcess(1), progress=False)
         for design in (built_in, f"my_bodies:My{name}")
     ]
-    theirs, users = ({key: result.get(key) for key in SAID} for result in results)
+    said = (*SAID, "guarantee") if kind.shares else SAID  # a channel's promise says how it was checked
+    theirs, users = ({key: result.get(key) for key in said} for result in results)
     assert theirs == users
     assert theirs["answered"] == 600
 
 
-@pytest.mark.parametrize("name", ["Sign", "MaxSense", "Set"])
+@pytest.mark.parametrize("name", ["Sign", "MaxSense", "Set", "Totals"])
 def test_a_row_of_a_comparison_is_drawn_from_a_class_own_law(bodies: ModuleType, tmp_path: Path, name: str) -> None:
     kind: type[Mechanism] = getattr(bodies, f"My{name}")
     ratings = tmp_path / "ratings.csv"
@@ -102,7 +112,7 @@ def test_a_row_of_a_comparison_is_drawn_from_a_class_own_law(bodies: ModuleType,
     world = world_of(settings, 0)
 
     def scores(design: Any) -> np.ndarray[Any, Any]:
-        row = RunRow(mechanism=name, design=design)
+        row = RunRow(mechanism=name, design=design, trust_model=kind.trust, approximate=True)
         request = RowRequest(settings=settings, epsilon=Fraction(1), users=100_000, seed=3)
         return row.sampled(world, request).model.score
 
@@ -110,6 +120,16 @@ def test_a_row_of_a_comparison_is_drawn_from_a_class_own_law(bodies: ModuleType,
 
 
 def test_what_a_class_says_of_trust_is_refused(bodies: ModuleType) -> None:
-    curated = type("Curated", (bodies.MySign,), {"trust": "curator", "__module__": bodies.__name__})
-    with pytest.raises(InputError, match="says more of trust than a class of one's own can"):
-        Scenario(design=curated())
+    for base, trust in ((bodies.MySign, "curator"), (bodies.MySign, "two-servers"), (bodies.MyTotals, "local")):
+        kind = type("Curated", (base,), {"trust": trust, "__module__": bodies.__name__})
+        with pytest.raises(InputError, match="says more of trust than a class of one's own can"):
+            Scenario(design=kind())
+
+
+def test_a_vector_with_a_word_named_twice_is_refused(bodies: ModuleType) -> None:
+    def sketch(_: Any, __: Query, ratings: Any, coins: Any) -> Sketch:
+        return Sketch(np.zeros((coins.devices, 2), np.int32))
+
+    kind = type("Doubled", (bodies.MyTotals,), {"sketch": sketch, "__module__": bodies.__name__})
+    with pytest.raises(MechanismError, match="method sketch, round 0: a device names a word twice"):
+        face.run(Scenario(items=16, rated=6, users=64, design=kind()), InProcess(1), progress=False)

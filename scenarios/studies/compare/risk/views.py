@@ -13,9 +13,9 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.sets import TOGETHER
-from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST
 from coordinator.protocol.messages import Query
 from coordinator.protocol.pools import SIDES
+from coordinator.protocol.shared_vector import CHANGES, DEVIATION, HONEST
 from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS
 from coordinator.protocol.value_channels import PADDED, KaryChannel, SubsetChannel
 from coordinator.server.rounds.state import Ask

@@ -19,9 +19,10 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.decoding.pair_model import from_sums, gram_matrix
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import World
-from coordinator.protocol.mechanisms.totals import CHANGES, PairTotals, pair_places, with_diagonal
+from coordinator.protocol.mechanisms.totals import PairTotals, pair_places, with_diagonal
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import gaussian_deviation
+from coordinator.protocol.shared_vector import CHANGES
 from coordinator.protocol.statistics.counts import PAIRED, RANKED, GroupStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds

@@ -16,9 +16,9 @@ from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.coins import derive
 from coordinator.protocol.composition import gaussian_distance
 from coordinator.protocol.errors import AgreementError
-from coordinator.protocol.mechanisms.totals import DEVIATION
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import sums_delta
+from coordinator.protocol.shared_vector import DEVIATION
 from coordinator.protocol.shares import SIDES
 from coordinator.protocol.summed_plan import changes_by_deviation
 from coordinator.protocol.trust import opener_of

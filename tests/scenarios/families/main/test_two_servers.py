@@ -72,7 +72,7 @@ def test_results_say_what_was_promised_and_what_is_left() -> None:
     assert result["bytes_per_device"] == 4 * 40 + 16
     assert result["answered"] < result["asked"] == 401
     assert result["spent_max"] == 1
-    assert "nothing is left" in result["if_trust_fails"]
+    assert "every rating lies open" in result["if_trust_fails"]
     assert len({result[f"{side}_server_sha256"] for side in SIDES}) == 2
     pure = record(here(shared(delta=0)))
     assert (pure["delta"], pure["guarantee"].partition("-")[0]) == (0.0, "epsilon")

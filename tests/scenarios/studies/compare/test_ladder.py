@@ -23,10 +23,11 @@ from coordinator.protocol.composition import ShuffledRounds, plan_delta
 from coordinator.protocol.mechanisms import mechanism_of, subsets_of, totals
 from coordinator.protocol.mechanisms.oracles import SHARE
 from coordinator.protocol.mechanisms.sets import Set
-from coordinator.protocol.mechanisms.totals import CHANGES, PairTotals, noise_scale
+from coordinator.protocol.mechanisms.totals import PairTotals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.noise import dummies_delta, least_dummies
+from coordinator.protocol.shared_vector import CHANGES, noise_scale
 from coordinator.protocol.trust_models import LADDER
 from coordinator.protocol.value_channels import PADDED, subset_channel
 from scenarios.data.people import FilePeople

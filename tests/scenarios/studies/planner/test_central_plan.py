@@ -100,7 +100,7 @@ def test_the_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch, blindrec
     assert (row["users"], row["amplified_for"], row["trust_model"]) == (2000, 1800, "shuffled")
     assert row["epsilon"] < row["epsilon_local"]
     page = " ".join(ended.out.split())
-    assert "behind a shuffler" in page
+    assert "shuffler:" in page
     assert f"a local epsilon of {row['epsilon_local']:.4g}, which is left if the shuffler tells" in page
     assert "any epsilon-LDP learner" not in page
 

@@ -229,7 +229,7 @@ SAID = {
         "--design totals --users 3 --releases 1500 --items 4 --rated 2",
         ["words", "seeds", "published"],
         {"epsilon_local": None, "answered": 3, "delta": 1e-3, "neighbours": "replace", "bytes_per_device": 32},
-        "if both servers collude, nothing is left",
+        "if both collude, every rating lies open",
         ("coordinator.aggregators.gathering.ShareServer._noise", dishonest.Noiseless._noise),
         "attack words, by sum, measured at least",
     ),
