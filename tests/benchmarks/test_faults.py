@@ -48,7 +48,7 @@ def test_whatever_happens_what_must_hold_holds(family: str) -> None:
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("number", [3, 15, 216, 54, 4, 22, 38])
+@pytest.mark.parametrize("number", [3, 15, 216, 54, 4, 22, 38, 2261])
 def test_a_history_replays_exactly(number: int) -> None:
     """Some of each family, 54 with two servers; in 216 all devices refuse two rounds, whose digests are the same."""
     first, second = play(number), play(number)
@@ -211,6 +211,7 @@ def test_planted_bugs_show(
         (let_voters_refuse_in_silence, 7, "other electors"),
         (let_voters_refuse_in_silence, 454, "was recommended two objects"),
         (complain_without_a_model, 5171, "told of no model"),
+        (run_ahead_of_what_is_kept, 2261, "it refuses model"),
         (make_up_for_no_step, 533, "no attribute 'vectors'"),
         (forget_what_was_opened, 5067, "the shuffler opens query 0 .* with other devices"),
         (forget_what_was_opened, 174, "the server of seeds opens query 0 .* with other devices"),
