@@ -185,6 +185,7 @@ def test_all_actors_of_a_run_on_ray_are_handed_it(trust: str, monkeypatch: pytes
         handed.append((kind.__name__, agreement))
 
     monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor=None))
+    monkeypatch.setattr(on_ray, "start_openings", lambda _: None)
     monkeypatch.setattr(on_ray.DeviceActors, "end", lambda _: None)
     monkeypatch.setattr("ray.kill", lambda _: None)
     monkeypatch.setattr(on_ray, "start_host", host)

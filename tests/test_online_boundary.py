@@ -240,7 +240,11 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     monkeypatch.setattr(on_ray, "_await_end", lambda _: None)
     monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=killed.append))
     monkeypatch.setattr(on_ray, "start_host", starting("devices"))
-    monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="handle of keeper"))
+    monkeypatch.setattr(
+        on_ray,
+        "start_keeper",
+        lambda _: SimpleNamespace(actor="handle of keeper", end=lambda: killed.append("the keeper")),
+    )
     monkeypatch.setattr(on_ray, "run_supervised", conducted)
     scenario = OnlineScenario(seed=SEED, rounds=50, voters=100)
     world = planted_world(scenario)
@@ -258,4 +262,4 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     stream = pickle.dumps(started["coordinator"])
     assert world.secret not in stream
     assert all(arguments[2] == world.secret for arguments in started["devices"])
-    assert sorted(killed) == sorted([*hosts, "handle of keeper"])
+    assert sorted(killed) == sorted([*hosts, "the keeper"])

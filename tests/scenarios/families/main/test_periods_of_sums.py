@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import worlds
 from runs import complains, here, present, small
 
 from actors.device import Cohort
-from actors.keeper import Keeper
 from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.coins import derive
 from coordinator.protocol.composition import gaussian_distance
@@ -94,7 +94,9 @@ def queries_of(resolved: ResolvedRun, count: int) -> list[Query]:
 def cohort(resolved: ResolvedRun, folder: Path) -> Cohort:
     """All devices of a plan, whose ledger a folder keeps."""
     ratings, agreement = populate(resolve(months(periods=13)).scenario).ratings, resolved.agreement
-    return Cohort(ratings, derive(3, "devices"), 0, 600, agreement.budget, keeper=Keeper(folder), agreement=agreement)
+    return Cohort(
+        ratings, derive(3, "devices"), 0, 600, agreement.budget, keeper=worlds.keeper_on(folder), agreement=agreement
+    )
 
 
 def test_a_thirteenth_question_is_refused_by_devices_and_both_servers_also_of_a_new_process(tmp_path: Path) -> None:
@@ -103,10 +105,13 @@ def test_a_thirteenth_question_is_refused_by_devices_and_both_servers_also_of_a_
     devices, books = cohort(resolved, tmp_path / "devices"), tmp_path / "openings"
     shares = [devices.share(side, query, 0, 600) for query in queries[:12] for side in SIDES]
     assert {share.refused for share in shares} == {0}
-    openings = agreement.openings(opener_of(SIDES[0]), Keeper(books))
+    openings = agreement.openings(opener_of(SIDES[0]), worlds.keeper_on(books))
     for query in queries[:12]:
         openings.note(query, 0, everybody)
-    later, again = cohort(resolved, tmp_path / "devices"), agreement.openings(opener_of(SIDES[0]), Keeper(books))
+    later, again = (
+        cohort(resolved, tmp_path / "devices"),
+        agreement.openings(opener_of(SIDES[0]), worlds.keeper_on(books)),
+    )
     assert later.share(SIDES[0], queries[3], 0, 600) == shares[6]
     for query in (queries[12], replace(queries[3], period=0)):
         with pytest.raises(AgreementError, match="agreed were 12 rounds in periods 1 to 12"):

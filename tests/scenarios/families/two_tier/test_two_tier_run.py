@@ -95,7 +95,7 @@ def test_on_ray_the_coordinator_is_handed_public_rows_only(monkeypatch: pytest.M
     monkeypatch.setattr(on_ray, "_await_end", lambda _: None)
     monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=lambda _: None))
     monkeypatch.setattr(on_ray, "start_host", lambda *_, **__: "a handle")
-    monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="the keeper"))
+    monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="the keeper", end=lambda: None))
     monkeypatch.setattr(on_ray, "run_supervised", conducted)
     flags = {"planted": "60,60,2000", "public": 20, "private": 12, "rank": 2, "regularisation": 1, "epsilon": 5}
     with pytest.raises(KeyboardInterrupt):
