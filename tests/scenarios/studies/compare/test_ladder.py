@@ -16,11 +16,12 @@ from statistical import normal_radius, variance_fits
 from worlds import in_world
 
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
+from coordinator.protocol import shared_vector
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import DELTA
 from coordinator.protocol.composition import ShuffledRounds, plan_delta
-from coordinator.protocol.mechanisms import mechanism_of, subsets_of, totals
+from coordinator.protocol.mechanisms import mechanism_of, subsets_of
 from coordinator.protocol.mechanisms.oracles import SHARE
 from coordinator.protocol.mechanisms.sets import Set
 from coordinator.protocol.mechanisms.totals import PairTotals
@@ -84,7 +85,7 @@ def test_each_of_two_servers_adds_a_full_dose(world: FileWorld, monkeypatch: pyt
     assert variance_fits(noise(), 2 * one**2)
     stated = ROWS["two-servers: popularity"].advise(world, request(FOUR, users=world.people)).noise
     assert stated == pytest.approx(math.sqrt(2) * one)
-    monkeypatch.setattr(totals, "SERVERS", 1)
+    monkeypatch.setattr(shared_vector, "SERVERS", 1)
     assert not variance_fits(noise(), 2 * one**2)
 
 
@@ -334,7 +335,7 @@ def test_a_delta_above_one_in_all_people_is_refused(ratings: Path, blindrec: Com
     for scale, delta, most in ((1, 0.021, "0.02"), (10, 0.0021, "0.002")):
         said = refused(blindrec, "compare", ratings, "--scale", scale, "--delta", delta)
         people = f"{50 * scale:,} people"
-        assert said.startswith(f"delta is {delta:g}; with {people} it must be at most 1 / people, {most}: at a larger")
+        assert said.startswith(f"delta is {delta:g}; with {people} it must be at most 1 / people, {most}: a larger one")
     assert comparison({"ratings": ratings, "delta": 0.02, "scale": 1}).settings.delta == 0.02
 
 
