@@ -36,6 +36,8 @@ LEFT_OUT = pytest.StashKey[int]()  # How many tests and cases only `make test-th
 # No test is about time, and a busy machine draws the same examples as an idle one
 log.QUIET = math.inf  # lines that a command writes in a slow moment are `test_log`'s alone
 os.environ["BLINDREC_QUIET_SECONDS"] = "inf"  # of commands in processes of their own, too
+# Where a stand-in for an actor is missing, the first call of Ray fails, rather than wait for a Ray that there is not
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 hypothesis.settings.register_profile(
     "untimed",
     max_examples=100 if THOROUGH else 12,
