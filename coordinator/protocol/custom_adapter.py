@@ -248,7 +248,7 @@ class SharedAdapter(SharedVector, NativeAdapter):
     ranks = _as_class("ranks")
 
     @property
-    def parameters(self) -> frozenset[str]:  # type: ignore[override]
+    def parameters(self) -> frozenset[str]:  # type: ignore[override] # as above
         """Names of the numbers that its questions bring, those of the noise among them."""
         return SharedVector.parameters | self.custom.parameters
 

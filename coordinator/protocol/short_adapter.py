@@ -148,7 +148,7 @@ class CustomAdapter(Mechanism):
         return self.custom.name
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:  # type: ignore[override] # as above
         """The class's name."""
         return type(self.custom.mechanism).__name__
 
@@ -158,12 +158,12 @@ class CustomAdapter(Mechanism):
         return self.custom.guarantee
 
     @property
-    def parameters(self) -> frozenset[str]:  # type: ignore[override]
+    def parameters(self) -> frozenset[str]:  # type: ignore[override] # as above
         """Names of the numbers that its questions bring."""
         return self.custom.parameters
 
     @property
-    def arrays(self) -> frozenset[str]:  # type: ignore[override]
+    def arrays(self) -> frozenset[str]:  # type: ignore[override] # as above
         """Names of the public arrays that its questions bring."""
         return self.custom.arrays
 
@@ -195,12 +195,12 @@ class ShortAdapter(CustomAdapter):
     """The adapter of a short class, which is asked for a `Question` about a `Catalogue`."""
 
     @property
-    def pooled(self) -> bool | None:  # type: ignore[override]
+    def pooled(self) -> bool | None:  # type: ignore[override] # as above
         """Whether its questions may name a pool."""
         return None if self.custom.mechanism.pools else False
 
     @property
-    def widest(self) -> float:  # type: ignore[override]
+    def widest(self) -> float:  # type: ignore[override] # as above
         """Largest difference between two items' values."""
         return float(self.custom.mechanism.widest)
 
