@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TRUST, TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
@@ -204,8 +204,7 @@ def _about_rounds(audit: Audit) -> tuple[Mapping[str, str], list[str]]:
     elif audit.view == SHUFFLED:
         columns = {"devices": "amplified_for", "local": "epsilon_local"}
         leak = "what the multiset tells of a device where all others hold one input that is known"
-        left = "if the shuffler tells who sent what, the local epsilon is left"
-        notes = [f"neighbours: one user's ratings are replaced; {left}"]
+        notes = [f"neighbours: one user's ratings are replaced; {TRUST[SHUFFLED].left}"]
     else:
         columns, leak, notes = {}, "by its exact law", []
     measured = f"what is measured is the best event among {audit.attacks[0].plays:,} rounds"
@@ -415,13 +414,9 @@ def show_composition(console: Console, result: "Composition") -> None:
     ]
     if result.trust_model == LOCAL:
         rows[0][-1] = rows[2][-1] = "0"
-        left = "nobody is trusted, so that no trust can fail"
-    elif result.epsilon_local is None or result.epsilon_left is None:
-        left = "if both servers collude, or the curator lies, nothing is left"
-    else:
+    elif result.epsilon_local is not None and result.epsilon_left is not None:
         rows.append(["one, if the shuffler tells", PERSON_PERIOD, f"{result.epsilon_local:.4f}", "0"])
         rows.append([f"all {count}, if it tells", result.unit, f"{result.epsilon_left:.4f}", "0"])
-        left = "if the shuffler tells who sent what, local epsilons add up"
     settings = "".join(f", {name} {value}" for name, value in result.settings.items())
     subject = f", {result.design}{settings}, {result.users:,} users" if result.design and result.users else ""
     show_table(
@@ -437,7 +432,7 @@ def show_composition(console: Console, result: "Composition") -> None:
         f"who sees all of it, from even odds, is at most {surest} sure of a history, but for delta",
         f"{PERSON_PERIOD}: one person's ratings of one period are replaced",
         f"{result.unit}: one person's ratings of all periods are replaced",
-        left,
+        TRUST[result.trust_model].left,
     )
 
 

@@ -12,7 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import FIXED, ONE_ROUND
 from coordinator.protocol.moments.blocks import PairMoments
 from coordinator.protocol.moments.probabilities import root_between
-from coordinator.protocol.trust_models import TWO_SERVERS
+from coordinator.protocol.trust_models import SHUFFLED, TRUST, TWO_SERVERS
 from scenarios.config.accounts import sums_of
 from scenarios.config.scenario import EXPECTED
 from scenarios.config.shuffled_account import ShuffledAccount
@@ -143,6 +143,6 @@ def promise_in_words(row: Mapping[str, Any]) -> str:
             f"device sends {row['bytes_per_device']:,} bytes; trusted: {row['trusted']}; {row['if_trust_fails']}"
         )
     return (
-        f"{row['design']}: devices answer under a local epsilon of {row['epsilon_local']:.4g}, which is left if the "
-        f"shuffler tells who sent what; counted on {row['amplified_for']:,} answers"
+        f"{row['design']}: devices answer under a local epsilon of {row['epsilon_local']:.4g}, counted on "
+        f"{row['amplified_for']:,} answers; {TRUST[SHUFFLED].left}"
     )

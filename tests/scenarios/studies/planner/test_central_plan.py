@@ -101,7 +101,7 @@ def test_the_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch, blindrec
     assert row["epsilon"] < row["epsilon_local"]
     page = " ".join(ended.out.split())
     assert "shuffler:" in page
-    assert f"a local epsilon of {row['epsilon_local']:.4g}, which is left if the shuffler tells" in page
+    assert f"a local epsilon of {row['epsilon_local']:.4g}, counted on" in page
     assert "any epsilon-LDP learner" not in page
 
 

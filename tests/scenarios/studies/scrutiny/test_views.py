@@ -221,7 +221,7 @@ SAID = {
         "--design grr --users 100 --epsilon-local 2 --audit-delta 0.01 --releases 50000",
         ["multiset", "short rounds", "lengths"],
         {"epsilon_local": 2, "amplified_for": 100, "delta": 1e-2, "neighbours": "replace"},
-        "if the shuffler tells who sent what",
+        "if the shuffler tells, each device",
         ("coordinator.shuffler.ascending", lambda rows: rows),
         "attack multiset, by order, measured at least",
     ),
