@@ -1,9 +1,7 @@
 """Completion by EM, models as they are announced, and what two-tier mechanisms' releases are folded to."""
 
-import ast
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +10,10 @@ from thoroughness import sample
 from worlds import PlantedRatings as Planted
 from worlds import complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
 
-import actors.second_order
-import coordinator.protocol
-import coordinator.server.completion
-import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.channels import ExactChannel
-from coordinator.protocol.coins import BITS, on_grid, round_up, significant, step_of
+from coordinator.protocol.coins import BITS, on_grid, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
@@ -28,7 +22,6 @@ from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
 from coordinator.server.completion.crowd import cut_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, centre
-from scenarios.families.two_tier import two_tier_scenario as config
 
 KAPPA = 2.0
 PROX = Fitting(rank=30, kappa=KAPPA, mstep="prox")
@@ -85,21 +78,6 @@ def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
     assert np.array_equal(np.round(completed, 12), np.round(full.truth, 12))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("mstep", ["keep", "prox"])
-def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    of = planted(50, 70, rank=3, share=0.5)
-    found = []
-    for moment, rows in ((1000, 0), (0, 1000), (0, 0)):
-        monkeypatch.setattr(spectrum, "MOMENT_ITEMS", moment)
-        monkeypatch.setattr(spectrum, "ROWS", rows)
-        fitting = Fitting(rank=4, kappa=KAPPA, mstep=mstep)  # type: ignore[arg-type] # one of both
-        vectors = fitted(of, fitting, 60).features.vectors
-        found.append(vectors @ vectors.T)
-    assert np.abs(found[1] - found[0]).max() < 1e-8
-    assert np.abs(found[2] - found[0]).max() < 1e-3 * np.abs(found[0]).max()
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("norm", "rows"), [("uniform", 1000), ("uniform", 0), ("weighted", 1000)])
 def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +90,6 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
     assert one.vectors.tobytes() == two.vectors.tobytes()
-
-
-def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.server.completion.crowd.RATINGS_A_COHORT", 50)
-    bounds = cut_users(ratings.rows())
-    assert [bound[0] for bound in bounds[1:]] == [bound[1] for bound in bounds[:-1]]
-    assert (bounds[0][0], bounds[-1][1]) == (0, 30)
 
 
 def test_the_weighted_norm_never_rises_and_weighs_active_users_more(ratings: Planted) -> None:
@@ -179,26 +150,6 @@ def test_a_mechanism_is_one_name_in_three_rooms() -> None:
     assert set(second_order_public_halves()) == set(devices.registered())
     orders = [half.order for half in second_order_public_halves().values()]
     assert orders == sorted(set(orders)), "two mechanisms have one place"
-
-
-def literals(path: Path) -> set[str]:
-    nodes = ast.walk(ast.parse(path.read_text()))
-    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-
-
-def test_nothing_else_names_one() -> None:
-    """By the whole strings of all other files of the two-tier model, but for one default."""
-    told = {}
-    for package in (
-        actors.second_order,
-        coordinator.protocol,
-        coordinator.server.completion,
-        scenarios.families.two_tier,
-    ):
-        for path in Path(package.__path__[0]).rglob("*.py"):
-            if "mechanisms" not in path.parent.name and (named := literals(path) & second_order_public_halves().keys()):
-                told[path.name] = named
-    assert told == {"two_tier_scenario.py": {config.DEFAULT_MECHANISM}}
 
 
 @pytest.mark.parametrize("name", second_order_public_halves())
@@ -298,9 +249,3 @@ def test_what_is_not_finite_is_refused(number: float) -> None:
         gridded(features_of(vectors, np.full(300, 3.0)))
     with pytest.raises(InputError, match="no place on a grid"):
         significant(number)
-
-
-@pytest.mark.parametrize(("number", "up"), [(0.2, 1), (1.0, 1), (255.4, 256), (257.0, 258), (1e6, 1_003_520)])
-def test_users_are_rounded_up_to_eight_bits(number: float, up: int) -> None:
-    assert round_up(number) == up
-    assert round_up(float(up)) == up

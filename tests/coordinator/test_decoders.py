@@ -2,14 +2,10 @@
 
 import functools
 import itertools
-import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -90,25 +86,6 @@ def test_scores_scatter_by_their_standard_error(decoder: str) -> None:
     assert not variance_fits(found, other**2)
 
 
-@given(
-    scores=st.lists(st.integers(-1000, 1000), min_size=3, max_size=10),
-    clusters=st.integers(2, 4),
-    offset=st.sampled_from([0.0, 1e9]),
-)
-@settings(max_examples=examples(60))
-def test_no_other_clusters_have_fewer_squares(scores: list[int], clusters: int, offset: float) -> None:
-    """Against every way of cutting the sorted scores; of two equally good ways either is found."""
-    numbers = np.array(scores, float)
-    rising, many = np.sort(numbers), min(clusters, np.unique(numbers).size)
-    ways = [np.split(rising, cuts) for cuts in combinations(range(1, rising.size), many - 1)]
-    least = min(sum(part.var() * part.size for part in way) for way in ways)
-    found = kmeans_on_line(numbers + offset, clusters)
-    own = [numbers[found == label] for label in range(found.max() + 1)]
-    assert len(own) == many
-    assert sum(part.var() * part.size for part in own) == pytest.approx(least, abs=1e-6)
-    assert all(below.max() <= above.min() for above, below in pairwise(own))
-
-
 @pytest.mark.parametrize("far", [1e3, 1e7])
 def test_a_score_far_out_hides_no_cluster(far: float) -> None:
     scores = np.array([0.0, 1, 2, 10, 11, 12, 20, 21, far])
@@ -121,40 +98,7 @@ def test_nobody_answered_is_one_cluster_and_no_error() -> None:
     assert model.score.tolist() == model.error.tolist() == [0] * 5
 
 
-PROGRAM = """
-import json, sys
-import numpy as np
-from threadpoolctl import threadpool_info
-from coordinator.protocol.decoding.threads import k_means, one_thread
-
-with one_thread():
-    late = "sklearn" not in sys.modules
-from sklearn.cluster import KMeans
-
-fit, seen = KMeans.fit, []
-
-def watched(self, *points, **others):
-    seen.extend(pool["num_threads"] for pool in threadpool_info())
-    return fit(self, *points, **others)
-
-KMeans.fit = watched
-labels = k_means(np.array([[0.0], [0.1], [5.0]]), 2, starts=1).labels_
-print(json.dumps([late, len(seen), max(seen), labels.tolist()]))
-"""
-
-
-@pytest.mark.thorough  # it loads scikit-learn in a process of its own, for five seconds
-def test_k_means_runs_on_one_thread_whenever_its_library_was_loaded() -> None:
-    said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    late, pools, threads, labels = json.loads(said.stdout)
-    assert late
-    assert pools >= 2, "BLAS and OpenMP"
-    assert threads == 1
-    assert labels[0] == labels[1] != labels[2]
-
-
 SEED = bytes(range(16))
-RATES = st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000)
 
 
 def log_pmf(law: DiscreteLaplace, noise: ArrayLike) -> Floats:
@@ -162,17 +106,6 @@ def log_pmf(law: DiscreteLaplace, noise: ArrayLike) -> Floats:
     size = np.abs(np.asarray(noise, float))
     peak = math.log(math.tanh(law.rate / 2))
     return np.where(size == 0, peak, peak - law.rate * np.maximum(size, 1))
-
-
-@settings(max_examples=examples(60))
-@given(RATES, st.integers(1, 10))
-def test_the_law_sums_to_one_and_has_its_variance(budget: Fraction, sensitivity: int) -> None:
-    noise = DiscreteLaplace(budget=budget, sensitivity=sensitivity)
-    reach = math.ceil(60 / noise.rate)
-    values = np.arange(-reach, reach + 1)
-    law = np.exp(log_pmf(noise, values))
-    assert law.sum() == pytest.approx(1, rel=1e-9)
-    assert law @ values**2 == pytest.approx(noise.variance, rel=1e-9)
 
 
 def changes(name: str, items: int, rated: int, neighbours: str) -> Ints:
@@ -211,12 +144,6 @@ def test_published_totals_lose_epsilon_between_neighbours_neither_more_nor_less(
         assert largest_loss(half, change) == pytest.approx(3, rel=1e-12)
 
 
-def test_noise_for_a_user_added_loses_twice_epsilon_where_one_is_replaced() -> None:
-    for name in DESIGNS:
-        noise = DiscreteLaplace(budget=Fraction(1), sensitivity=sensitivity_of(name, 6, 3, ADD_REMOVE))
-        assert largest_loss(noise, changes(name, 6, 3, REPLACE)) == pytest.approx(2, rel=1e-12)
-
-
 def drawn(budget: Fraction) -> Ints:
     totals = np.zeros((200, 500), np.int64)
     noisy, _ = noisy_totals(totals, epsilon=budget, sensitivity=3, seed=SEED)
@@ -251,12 +178,6 @@ def test_pairs_have_one_draw_each() -> None:
     assert np.array_equal(exact[above], totals[above])
     items, _ = noisy_totals(np.zeros(1770, np.int64), epsilon=Fraction(1, 100), sensitivity=10, seed=SEED)
     assert np.mean(items == noise) < 0.05  # two kinds of release do not share coins
-
-
-def test_hardly_any_noise() -> None:
-    noise = DiscreteLaplace(budget=Fraction(10**6), sensitivity=1)
-    assert noise.variance == 0
-    assert noisy_totals(np.arange(5), epsilon=Fraction(10**6), sensitivity=1, seed=SEED)[0].tolist() == [0, 1, 2, 3, 4]
 
 
 ITEMS, RATED = 6, 3
