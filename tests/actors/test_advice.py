@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.advice import NOTHING, public_order, recommend, recommend_featured
+from actors.advice import NOTHING, recommend, recommend_featured
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, PublicFeatures
@@ -109,14 +109,6 @@ def test_a_model_of_what_goes_together_that_does_not_fit_is_refused(changes: dic
     whole = replace(model_of([0, 0, 0], [1, 2, 3], 1), near=ItemToItem(**good))
     with pytest.raises(InputError, match=line):
         replace(whole, near=ItemToItem(**{**good, **changes}))
-
-
-def test_equal_shares_come_in_the_order_of_ties_and_not_as_a_file_has_its_items() -> None:
-    near = ItemToItem(pool=np.array([0, 2, 4], np.int32), liked=np.array([0.5, 0.5, 0.75]), weights=np.zeros((3, 3)))
-    popularity, ties = np.zeros(6), np.array([5, 4, 3, 2, 1, 0])
-    assert public_order(near, popularity).tolist() == [4, 0, 2, 1, 3, 5]
-    assert public_order(near, popularity, ties).tolist() == [4, 2, 0, 5, 3, 1]
-    assert public_order(None, popularity, ties).tolist() == ties.tolist()
 
 
 # Advice with public features on the device, by hand and against plain advice.

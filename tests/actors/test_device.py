@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 import statistical
 import worlds
 from hostile import forged
 from reference import World
 from worlds import in_world
 
-from actors.absence import PRESENT, Absence
+from actors.absence import Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
 from actors.seeds import Coins
@@ -26,7 +25,6 @@ from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query
 from coordinator.protocol.pools import AGREEMENTS
-from coordinator.server.aggregation import aggregate, no_release
 from scenarios.studies.scrutiny.mechanism_under_test import Size, subjects
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
@@ -71,16 +69,6 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
             assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**64])
-def test_another_population_and_another_public_seed_are_the_oracles_too(seed: int) -> None:
-    world = worlds.world(items=30, rated=6, secret=reference.derive(seed, "devices"))
-    query = worlds.maxsense_query(
-        items=30, sensing=1 / 6, epsilon=Fraction(2), round_number=3, public_seed=reference.derive(seed, "public")
-    )
-    expected = worlds.expected_bits(world, query, range(150))
-    assert released(worlds.block_ratings(world), query, 0, 150, world.secret) == expected
-
-
 # What devices refuse to be asked, of every design: in one line, before anything is charged. And who stays silent.
 ITEMS = 12
 OPEN = tuple(name for name, half in by_query().items() if not half.randomizes)
@@ -106,17 +94,6 @@ def test_a_server_cannot_have_private_rated_items_named() -> None:
         with pytest.raises(InputError, match="private here"):
             cohort.answer(design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1, 10**6)), 0, 8)
     assert cohort.ledger.spent(0) == 0
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_every_design_is_answered_and_added_up(name: str) -> None:
-    query, cohort = QUERIES[name], Cohort(RATINGS, worlds.SECRET, 0, 50, None)
-    statistic = aggregate(query, cohort.answer(query, 0, 50))
-    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (50, 50, 0, 0)
-    nobody = aggregate(query, no_release(query))
-    assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
-    empty = cohort.answer(query, 9, 9)
-    assert (empty.count, empty.bits, empty.refused) == (0, b"", 0)
 
 
 def test_a_rehearsal_is_of_the_first_device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,20 +163,6 @@ def test_numbers_outside_their_ranges_are_refused_by_name(name: str, parameter: 
     assert f"{value:g}" in line or str(value) in line
 
 
-@pytest.mark.parametrize("vectors", [1, 2, 4, 8, 16, 32, 64])
-def test_bits_of_an_answer_name_a_signed_vector(vectors: int) -> None:
-    """As many as name one of ``2 m``, no more and no less; any number up to all of the vectors may be kept."""
-    numbers = {"vectors": float(vectors), "kept": float(vectors)}
-    query = forged(QUERIES["sign"], parameters=numbers, answer_bits=vectors.bit_length())
-    release = Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(query, 0, 5)
-    assert release.width == query.bits == 1 + int(np.log2(vectors))
-    for bits in (0, -1, query.answer_bits - 1, query.answer_bits + 1):
-        line = refused(forged(query, answer_bits=bits))
-        assert f"{bits} bits" in line or f"bits of an answer is {bits}" in line
-    for kept in (0, vectors + 1):
-        assert f"keeps {kept}" in refused(forged(query, parameters={**numbers, "kept": float(kept)}))
-
-
 CENTRES: dict[str, object] = {
     "too few": np.zeros(ITEMS - 1, np.int32),
     "too many": np.zeros(ITEMS + 1, np.int32),
@@ -227,14 +190,6 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
     """It checks no bounds: a server may send anything, and must get a line, no other memory."""
     assert "pool" in refused(forged((QUERIES | SHARED)[name], pool=POOLS[pool]))
-
-
-@pytest.mark.parametrize("size", [1, 5, 12])
-def test_no_more_sets_than_there_are(size: int) -> None:
-    query = forged(QUERIES["multi-maxsense"], parameters={"set_size": float(size)}, questions=-(-ITEMS // size))
-    cohort = Cohort(RATINGS, worlds.SECRET, 0, 5, None)
-    assert cohort.answer(query, 0, 5).width == query.questions
-    refused(forged(query, questions=query.questions + 1))
 
 
 @pytest.mark.parametrize("name", sorted(name for name in QUERIES if name.startswith("pairwise")))
@@ -292,12 +247,6 @@ def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS
     return Cohort(worlds.block_ratings(world, USERS), worlds.SECRET, first, stop, None, absence=absence)
 
 
-def test_the_share_that_is_missing() -> None:
-    assert pytest.approx(0.3 + 0.7 * 0.5 * math.exp(-0.5)) == HALF.missing
-    assert Absence(dropout=0.1, stragglers=1.0).missing == 0.1
-    assert PRESENT.missing == 0
-
-
 @pytest.mark.statistical
 def test_as_many_are_missing_as_said() -> None:
     """False-alarm probability 1e-6; the twin: a tenth more stragglers would be noticed."""
@@ -318,10 +267,3 @@ def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:
     assert np.array_equal(part.answered_mask(), mask[1000:3000])
     assert np.array_equal(part.unpacked(), release.unpacked()[1000:3000])
     assert not release.unpacked()[~mask].any()
-
-
-def test_another_query_meets_other_coins() -> None:
-    other = in_world(MaxSense, items=40, rated=5).query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-    devices = cohort("0.9,0.1")
-    masks = [devices.answer(query, 0, USERS).answered_mask() for query in (QUERY, other)]
-    assert 0.1 < np.mean(masks[0] != masks[1]) < 0.6

@@ -105,18 +105,6 @@ def test_a_plot_that_fits_nothing_is_refused() -> None:
         plot_of(makes_up="nothing")
 
 
-def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found() -> None:
-    """Unary encoding of a class of one's own: bit i says that item i is liked, bit N + i that it is disliked."""
-    query, ratings = asked_of(mechanisms.OUE())
-    lying = cohort_of(plot_of(1.0), ratings)
-    assert isinstance(lying, LyingCohort)
-    bits = lying.answer(query, 0, DEVICES).unpacked().astype(float)
-    promoted = plot_of().wishes > 0
-    liked, disliked = bits[:, :ITEMS], bits[:, ITEMS:]
-    assert liked[:, promoted].all()
-    assert not disliked[:, promoted].any()
-
-
 def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_each() -> None:
     """Randomized response of one's own, output i for liked item i. False alarm 1e-6; the twin has an item too often."""
     query, ratings = asked_of(mechanisms.GRR())

@@ -4,23 +4,18 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 
-import numpy as np
 import pytest
 import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
-from worlds import in_world
 
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanism import QueryHeader
-from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
@@ -125,19 +120,3 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
     assert ratio >= reference.exp_bounds(epsilon * (1 - Fraction(1, 10**6)))[0]
     if questions > 1:
         assert largest_ratio([bit_channel(epsilon).matrix] * questions) > reference.exp_bounds(epsilon)[1]
-
-
-# MaxSense about a pool of items.
-def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
-    """Sensing rate theta N / (w M), at most 1/2 where not all are asked; a pool of all items is no pool."""
-    design = in_world(MaxSense, items=1000, rated=30, theta=1.5)
-    sizes, header = (1000, 999, 500, 100, 1), QueryHeader(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
-    rates = {size: design.query(**header, pool=np.arange(size, dtype=np.int32)).parameters["sensing"] for size in sizes}
-    assert rates == pytest.approx({1000: 0.05, 999: 50 / 999, 500: 0.1, 100: 0.5, 1: 0.5})
-    pool, ask = np.arange(0, 1000, 4, dtype=np.int32), partial(design.query, round_number=2, epsilon=Fraction(1))
-    query = ask(public_seed=worlds.PUBLIC, pool=pool)
-    assert query.parameters == {"sensing": pytest.approx(0.2)}
-    assert query.pool is pool
-    plain = ask(public_seed=worlds.PUBLIC)
-    assert plain == ask(public_seed=worlds.PUBLIC, pool=np.arange(1000, dtype=np.int32))
-    assert plain.pool is None

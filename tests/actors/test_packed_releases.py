@@ -1,6 +1,5 @@
 """Unary encoding's bits are coins of 64 bits held against a threshold, drawn 64 at a time."""
 
-import hashlib
 import itertools
 from fractions import Fraction
 
@@ -12,16 +11,14 @@ from statistical import chi_square_fits, rate_fits
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools2, Indices2, Words, Words2, Words32
-from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
+from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import unpack
 from coordinator.protocol.packed_releases import (
     BLOCKS,
     ROWS,
-    _start,
     draw_block,
     draw_blocks,
-    draw_words,
     release_subsets,
     release_unary,
     wipe,
@@ -86,12 +83,6 @@ def test_coins_are_held_against_the_threshold_to_the_last_digit() -> None:
     for threshold in (coin, coin + 1):
         bits = drawn(UnaryChannel(IndependentBits(70, COIN - 1, threshold, 1)), [0], first=5)
         assert bits[0, 68] == (threshold > coin)
-
-
-def test_without_noise_no_other_bit_is_one() -> None:
-    bits = drawn(unary_channel(None, values=65), [3] * 500)
-    assert set(np.flatnonzero(bits.any(axis=0)).tolist()) == {3}
-    assert 150 < int(bits.sum()) < 350
 
 
 # ChaCha8 is what its author and others made of it, block for block.
@@ -181,13 +172,6 @@ def same_set(devices: int, padded: int) -> Indices2:
     return np.tile(np.arange(1, 1 + padded, dtype=np.int32), (devices, 1))
 
 
-@pytest.mark.parametrize(("sizes", "digest"), [(LISTED, "c62484dfd8e16c9e"), (AS_BITS, "ea7011fbfb7b6f76")])
-def test_subsets_are_drawn_as_in_every_version(sizes: dict[str, int], digest: str) -> None:
-    """A device that is asked again after an update repeats its answer."""
-    members = subset_releases(subset_channel(Fraction(1), **sizes), same_set(500, sizes["padded"]))
-    assert hashlib.sha256(np.packbits(members).tobytes()).hexdigest()[:16] == digest
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("sizes", [LISTED, AS_BITS])
 def test_subsets_meet_a_set_and_hold_values_as_often_as_stated(sizes: dict[str, int]) -> None:
@@ -227,22 +211,6 @@ def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: t
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("share", [1, 6, 96, 128, 200, 255])
-def test_a_subset_starts_with_the_values_whose_digits_are_below_the_share(share: int) -> None:
-    """A fair 1 stands for the digit 0; words of digits are counted from the last digit on, trial by trial."""
-    key, words, trial = (np.uint64(7), np.uint64(11)), 3, 2
-    barred = np.array([1, 0, 1 << 63], np.uint64)
-    members, fair = np.full(words, 0xFF, np.uint64), np.empty(words, np.uint64)
-    _start(*key, trial, share, barred, members, fair)
-    numbers = np.zeros(64 * words, np.int64)
-    for digit in range(8):
-        draw_words(*key, np.uint64((1 << 40) + (8 * trial + digit) * words), np.uint64(1), fair)
-        numbers |= (1 - np.unpackbits(fair.astype(">u8").view(np.uint8)).astype(np.int64)) << digit
-    free = 1 - np.unpackbits(barred.astype(">u8").view(np.uint8))
-    assert np.unpackbits(members.astype(">u8").view(np.uint8)).tolist() == ((numbers < share) & free).tolist()
-
-
-@pytest.mark.statistical
 def test_a_subset_avoids_a_devices_values_wherever_they_stand() -> None:
     """False alarm 1e-6; the twin: a rate of meeting that is off by a twentieth."""
     devices = 4000
@@ -252,8 +220,3 @@ def test_a_subset_avoids_a_devices_values_wherever_they_stand() -> None:
     rate = 1 - channel.misses / COIN
     assert rate_fits(met, devices, rate)
     assert not rate_fits(met, devices, rate + 0.05)
-
-
-def test_without_noise_a_subset_always_meets_the_set() -> None:
-    held = subset_releases(subset_channel(None, **LISTED), same_set(3000, 5))
-    assert held[:, 1:6].any(axis=1).all()

@@ -16,8 +16,6 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bools2, Indices2, Ints
 from coordinator.protocol.coins import as_words
 
-MASTER = as_words(worlds.SECRET)
-
 
 def drawn(world: World, count: int, first: int = 0) -> tuple[Indices2, Bools2]:
     told = worlds.block_ratings(world).rated(as_words(world.secret), first, count)
@@ -101,28 +99,10 @@ def test_likes_follow_classes_and_clusters() -> None:
 # Stored ratings, CSR with users that stand behind several devices, against the oracle; and nothing shows them.
 ITEMS = 12
 
-USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=6)
-
 
 def stored(users: list[dict[int, bool]], behind: list[int], items: int = ITEMS) -> StoredRatings:
     """The users' ratings; device i stands for user ``behind[i]``."""
     return StoredRatings(rows=worlds.likes(users, items), user=np.array(behind, np.int32))
-
-
-@settings(max_examples=examples(60))
-@given(users=USERS, data=st.data())
-def test_rated_returns_each_devices_own_row(users: list[dict[int, bool]], data: st.DataObject) -> None:
-    behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))
-    first = data.draw(st.integers(0, len(behind)))
-    count = data.draw(st.integers(0, len(behind) - first))
-    told = stored(users, behind).rated(MASTER, first, count)
-    starts, items, likes = told.starts, told.items, told.values
-    assert starts.size == count + 1
-    for k in range(count):
-        own = slice(starts[k], starts[k + 1])
-        row = dict(zip(items[own].tolist(), likes[own].tolist(), strict=True))
-        assert row == users[behind[first + k]]
-        assert items[own].tolist() == sorted(row)
 
 
 @pytest.mark.parametrize(("first", "stop"), [(0, 3), (2, 3), (-1, 2)])

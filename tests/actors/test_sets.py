@@ -134,19 +134,3 @@ def test_no_two_devices_are_farther_apart_than_epsilon_and_some_are_as_far(epsil
     unpadded = [subset_channel(epsilon, values=9, padded=size, subset_size=2) for size in (1, 3)]
     alone, full = (one.chances(np.array(own)) for one, own in zip(unpadded, ([5], [0, 1, 3]), strict=True))
     assert max(one / other for one, other in zip(alone, full, strict=True) if other) > odds_within(epsilon) * 103 / 100
-
-
-def test_a_query_about_items_is_the_set_mechanisms() -> None:
-    """The same sets through the same channel: only the name, and so the coins, differ."""
-    query = pairs_query(kept=3, chosen=2)
-    parameters = {"sides": 1.0, "padded": 3.0, "chosen": 2.0}
-    single = replace(query, parameters={**parameters, "together": 1.0}, questions=2, answer_bits=3)
-    plain = replace(single, design="set", parameters=parameters)
-    assert channel_of(single) == channel_of(plain)
-    ratings = worlds.stored_ratings([{1: True, 3: False, 4: True}], [0], PAIR_ITEMS)
-    coins = Coins(as_words(worlds.SECRET), 0, 1, single.words)
-    sketches = [
-        mechanism_of(one.design).sketch(one, RatingsBlock(ratings, coins), coins).private.tolist()
-        for one in (single, plain)
-    ]
-    assert sketches[0] == sketches[1] == [[0, 2, 4]]

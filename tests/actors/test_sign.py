@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.block_model import Room, list_rated, mark_subset, room_for
 from actors.device import Cohort
 from actors.ratings import Ratings, RatingsBlock
-from actors.seeds import Coins, ratings_streams
+from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.sign import choose, to_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
@@ -77,25 +75,6 @@ def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name:
         assert sums_of(ratings, query, 0, 8) == expected
         bits = Cohort(ratings, worlds.SECRET, 0, 8, None).answer(query, 0, 8).unpacked().tolist()
         assert bits == [worlds.named_bits(query, worlds.SECRET, k, sums) for k, sums in enumerate(expected)]
-
-
-@settings(max_examples=examples(60))
-@given(data=st.data(), items=st.one_of(st.integers(1, 24), st.integers(1, 300)), first=st.integers(0, 10**12))
-def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int, first: int) -> None:
-    """Also where most are rated, all of them, or one; one row of marks serves more devices than there are stamps.
-
-    Nothing is written behind the room.
-    """
-    rated = data.draw(st.one_of(st.integers(1, items), st.sampled_from([1, items, items // 2 + 1])))
-    more = [np.append(part, np.full(64, 7, part.dtype)) for part in room_for(items)]
-    room, stamp, inverted = Room(*more), data.draw(st.integers(0, 255)), 2 * rated > items
-    for stream in ratings_streams(MASTER, first, 300 if items < 20 else 5):
-        stamp = list_rated(stream, items, rated, room, stamp)
-        alone = room_for(items)
-        mark_subset(stream, items, items - rated if inverted else rated, alone, 1)
-        assert sorted(room.subset[:rated].tolist()) == np.flatnonzero((alone.marks[:items] == 1) != inverted).tolist()
-    assert all((part[-64:] == 7).all() for part in room[1:])
-    assert set(room.marks[-64:].tolist()) in ({7}, {0})  # all marks are cleared when stamps are used up
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -163,39 +142,3 @@ def test_the_largest_log_ratio_of_the_whole_channel_is_epsilon(vectors: int, eps
         assert max(ratios) <= reference.exp_bounds(epsilon)[0]
         looser = ChoiceChannel(2 * vectors, kept, channel.misses - 1).probabilities
         assert looser[0] / looser[1] > reference.exp_bounds(epsilon)[1]
-
-
-@pytest.mark.parametrize("vectors", [1, 2, 4])
-def test_no_sums_at_all_give_away_more(vectors: int) -> None:
-    """All vectors of sums from -3 to 3, whether signs can make them or not; a device of nothing rated is uniform."""
-    for kept in range(1, vectors + 1):
-        channel = choice_channel(Fraction(1), choices=2 * vectors, best_count=kept)
-        wide = 3 if vectors < 4 else 1
-        sums = itertools.product(range(-wide, wide + 1), repeat=vectors)
-        rows = {one: worlds.row_of(one, channel) for one in sums}
-        for one, row in rows.items():  # the oracle's order is +0, -0, +1, ...; bits name the sign first
-            assert channel.chances(np.array(one, np.int32)) == [*row[1::2], *row[::2]]
-        assert largest_ratio(set(rows.values())) == channel.probabilities[0] / channel.probabilities[1]
-        assert set(rows[(0,) * vectors]) == {Fraction(1, 2 * vectors)}
-
-
-@settings(max_examples=examples(40))
-@given(data=st.data(), power=st.integers(0, 6), first=st.integers(0, 10**12))
-def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) -> None:
-    """Any sums, as large as can be, with ties; devices one at a time equal the block."""
-    vectors = 1 << power
-    total = st.one_of(st.integers(-2, 2), st.integers(-(2**31) + 1, 2**31 - 1))
-    row = st.lists(total, min_size=vectors, max_size=vectors)
-    sums = np.array(data.draw(st.lists(row, min_size=1, max_size=6)), np.int32)
-    kept = data.draw(st.integers(1, vectors))
-    epsilon = data.draw(st.none() | st.fractions(min_value=Fraction(1, 1000), max_value=30, max_denominator=1000))
-    query = worlds.sign_query([0], items=1, vectors=vectors, kept=kept, epsilon=epsilon)
-    channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
-    before = sums.copy()
-    bits = to_bits(*choose(sums, channel, Coins(MASTER, first, len(sums), query.words)), vectors)
-    told = [worlds.named_bits(query, worlds.SECRET, first + k, one) for k, one in enumerate(sums.tolist())]
-    assert bits.tolist() == told
-    np.testing.assert_array_equal(sums, before)
-    for k in range(len(sums)):
-        alone = to_bits(*choose(sums[k : k + 1], channel, Coins(MASTER, first + k, 1, query.words)), vectors)
-        assert alone.tolist() == bits[k : k + 1].tolist()

@@ -160,18 +160,6 @@ def test_coins_are_the_voters_own_and_do_not_ask_who_recommends() -> None:
     assert not np.array_equal(replace(service, titles=TITLES[::-1].copy()).series, service.series)
 
 
-def test_without_titles_a_voter_votes_once_whoever_is_served() -> None:
-    voters, service = opinions("planted"), announced(12, 3)
-    usual = cast(voters, service, range(12)).tolist()
-    for other in (replace(service, client=7), replace(service, recommender="random"), replace(service, own_device=1)):
-        assert cast(voters, other, range(12)).tolist() == usual
-
-
-def test_voters_with_ratings_need_titles() -> None:
-    with pytest.raises(ValueError, match="titles"):
-        cast(opinions("rating"), announced(12, 3), range(12))
-
-
 @pytest.mark.parametrize("kind", ["planted", "rating", "table"])
 def test_opinions_are_not_shown(kind: str) -> None:
     voters = opinions(kind)
@@ -217,15 +205,6 @@ def test_entering_twice_costs_once() -> None:
         assert devices.enter(SERVICE).tolist() == list(range(COUNT))
     assert spent(devices) == [Fraction(1, 3)] * COUNT
     assert devices.enter(replace(SERVICE)).size == COUNT, "the same content is the same service"
-
-
-def test_a_service_that_differs_in_anything_is_another_one() -> None:
-    others = [replace(SERVICE, client=1), replace(SERVICE, recommender="p-rec-lean"), replace(SERVICE, own_device=3)]
-    others += [replace(SERVICE, rounds=5), replace(SERVICE, objects=3)]
-    others += [replace(SERVICE, epsilon=epsilon) for epsilon in (Fraction(1, 4), None)]
-    others += [replace(SERVICE, titles=np.full((4, 2), title, np.int32)) for title in (0, 1)]
-    assert len({one.id for one in [SERVICE, *others]}) == len(others) + 1
-    assert all(len(one.id) == 16 for one in others)
 
 
 CLIENTS = st.lists(
@@ -317,18 +296,8 @@ def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
         assert {(other.service_id, other.first) for other in others} == {(one.service_id, one.first)}
 
 
-@pytest.mark.parametrize(("first", "stop"), [(-1, 3), (4, 11), (5, 4)])
-def test_a_cohort_is_a_part_of_the_voters(first: int, stop: int) -> None:
-    with pytest.raises(IndexError, match="10 voters"):
-        cohort(first=first, stop=stop)
-
-
 # The client's device: it answers, one recommendation at a time, and shows nothing.
 LIKES = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1], [0, 0, 1]], np.bool_)
-
-
-def test_what_random_recommendations_would_cost_is_known_to_the_experimenter() -> None:
-    assert Client(0, LIKES).random_loss == pytest.approx(2 / 3 + 1 / 3 + 0 + 2 / 3)
 
 
 @pytest.mark.parametrize(("nothing", "named", "rounds"), [([2], 2, 1), ([0, 3], 0, 2), ([1, 2, 3], 1, 3)])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import worlds
 from reference import World
-from statistical import normal_radius, variance_fits
+from statistical import normal_radius
 from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.decoding.estimates import Estimates, read_sets, read_signs
+from coordinator.protocol.decoding.estimates import read_sets, read_signs
 from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import mean_product
@@ -87,23 +87,6 @@ def test_signs_of_centred_ratings_are_read_without_bias(pool: int) -> None:
         assert (max(strayed) <= normal_radius(1.0, comparisons=2)) == right
 
 
-@pytest.mark.few(1)
-@pytest.mark.statistical
-@pytest.mark.parametrize("vectors", [1, 4])
-def test_signs_stray_as_far_as_they_say(vectors: int) -> None:
-    """Mean square of (estimate - truth) / error, 100 blocks of 3,000 devices, 20 items; chi-square, false alarm 1e-6.
-
-    Twin: variances larger or smaller by 30 % are refused.
-    """
-    query, strayed = asked("all", vectors), list[Floats]()
-    for statistic in answers(CLASSES, query, blocks=100, each=3_000):
-        found = read_signs(query, statistic, rated=8)
-        strayed.append((found.value - liked(CLASSES)) / found.error)
-    assert variance_fits(strayed, 1.0)
-    assert not variance_fits(strayed, 1.3)
-    assert not variance_fits(strayed, 1 / 1.3)
-
-
 def expected_statistic(query: Query, rated: int, devices: int) -> ScoreStatistic:
     """Means of the sums, exactly: one user class with b = (0.9, 0.1), as many items of either in the pool."""
     items, pool = query.items, query.items if query.pool is None else query.pool.size
@@ -154,43 +137,6 @@ def test_sets_of_any_pool_tell_b(items: int, rated: int, within: float, epsilon:
         np.testing.assert_allclose(told[1::2], 0.1, rtol=within)
 
 
-@pytest.mark.few(1)
-@pytest.mark.statistical
-@pytest.mark.parametrize("pool", [40, 16, 4])
-def test_sets_stray_as_far_as_they_say(pool: int) -> None:
-    """Mean square of (estimate - its mean) / error, 1,200 of them, 2,500 devices each; chi-square, false alarm 1e-6.
-
-    Twin: variances larger or smaller by 50 % are refused.
-    """
-    query = sets_about(40, 10, pool, EPSILON)
-    mean = read_sets(query, expected_statistic(query, 10, 10**9), rated=10).value
-    strayed, where = list[Floats](), slice(None) if query.pool is None else query.pool
-    for statistic in answers(ONE_CLASS, query, blocks=1200 // pool, each=2_500):
-        found = read_sets(query, statistic, rated=10)
-        strayed.append(((found.value - mean) / found.error)[where])
-    assert variance_fits(strayed, 1.0)
-    assert not variance_fits(strayed, 1.5)
-    assert not variance_fits(strayed, 1 / 1.5)
-
-
-def estimates(rng: np.random.Generator, items: int) -> Estimates:
-    information = np.where(rng.random(items) < 0.3, 0.0, rng.uniform(0.1, 9, items))
-    return Estimates(weighted=information * rng.normal(size=items), information=information)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_rounds_add_up_by_their_precision(seed: int) -> None:
-    """As a weighted mean of each item's estimates; where nothing is known, 0 with an infinite error."""
-    rounds = [estimates(np.random.default_rng([seed, k]), 15) for k in range(3)]
-    total = rounds[0] + (rounds[1] + rounds[2])
-    for item in range(15):
-        told = [(one.value[item], one.error[item] ** -2) for one in rounds if one.information[item] > 0]
-        weight = sum(precision for _, precision in told)
-        mean = sum(value * precision for value, precision in told) / weight if told else 0.0
-        assert total.value[item] == pytest.approx(mean, rel=1e-12, abs=1e-15)
-        assert total.error[item] == pytest.approx(weight**-0.5 if told else np.inf)
-
-
 @pytest.mark.parametrize("told", [0, 50])
 def test_statistics_that_tell_nothing(told: int) -> None:
     """Nobody answered; everybody answered 1, or 0; everything was sensed: no estimate, and no warning either."""
@@ -205,19 +151,3 @@ def test_statistics_that_tell_nothing(told: int) -> None:
     assert (nothing.information == 0).all()
     assert (nothing.value == 0).all()
     assert np.isinf(nothing.error).all()
-
-
-@pytest.mark.parametrize("name", ["sign", "maxsense"])
-def test_devices_that_did_not_answer_tell_nothing(name: str) -> None:
-    """A round that a part of the devices refused tells what the others alone do."""
-    query = asked("some", 1) if name == "sign" else sets_about(20, 8, 9, EPSILON)
-    cohort = Cohort(worlds.block_ratings(CLASSES), worlds.SECRET, 0, 900, EPSILON)
-    spent = worlds.sign_query([0], items=20, epsilon=EPSILON, round_number=9)
-    cohort.answer(spent, 300, 900)
-    some, alone = (worlds.scores_of(aggregate(query, cohort.answer(query, 0, stop))) for stop in (900, 300))
-    assert (some.refused, alone.refused) == (600, 0)
-    read = read_signs if name == "sign" else read_sets
-    one, other = read(query, some, rated=8), read(query, alone, rated=8)
-    np.testing.assert_array_equal(one.weighted, other.weighted)
-    np.testing.assert_array_equal(one.information, other.information)
-    assert one.information.any()

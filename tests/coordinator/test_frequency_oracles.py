@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 import worlds
 from runs import Command, refused
-from scipy import stats
 from statistical import FALSE_ALARM, binomial_bounds, chi_square_fits
 from worlds import in_world
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon, add
 from coordinator.protocol.channels import COIN, flipped_bits, unary_channel
-from coordinator.protocol.decoding.estimates import popularity
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanism import InWorld, World
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.mechanisms.oracles import Frequencies, Oracle
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import buckets_of, count_supports, gather, odd, signs_of, transform
+from coordinator.protocol.public_draws import buckets_of
 from coordinator.protocol.statistics.counts import CountStatistic, Rates
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.server.aggregation import aggregate
@@ -92,47 +90,6 @@ def test_reports_speak_for_values_with_p_and_q(name: str, epsilon: Fraction) -> 
     assert counts[5] < binomial_bounds(USERS, stated(name, float(epsilon) * 1.1, 21, query)[0])[0]
 
 
-@pytest.mark.parametrize("told", ["liked", "rated"])
-def test_one_answer_is_expected_to_tell_what_it_tells_where_counts_are_the_expected_ones(told: str) -> None:
-    """By it policies say how many devices a round takes; here every item has the same share of likes."""
-    devices, liked = 10**9, 0.3
-    for name, kind in ORACLES.items():
-        if "told" not in kind.settings.model_fields:
-            continue
-        design = design_of(name, 8, 3, told=told)
-        query = asked_of(design, Fraction(2))
-        rates, expected = reports(design, query), design.rates(query, np.full(8, liked))
-        assert isinstance(design.mechanism, Frequencies)
-        slope, _ = design.mechanism.line(query, design.world)
-        shares = [slope * liked] if told == "liked" else [slope / 2 * liked, slope / 2 * (1 - liked)]
-        sums = np.concatenate([np.full(8, rates.others + rates.contrast * share) for share in shares] + [np.zeros(1)])
-        statistic = CountStatistic(
-            sums=np.rint(sums * devices).astype(np.int64), ones=0, devices=devices, answered=devices, refused=0
-        )
-        np.testing.assert_allclose(design.read(query, statistic).information, devices * expected, rtol=1e-6)
-        assert (expected > 0).all()
-
-
-def test_buckets_and_rows_are_those_with_the_least_noise() -> None:
-    def told(name: str, epsilon: Epsilon) -> float:
-        query = asked_of(design_of(name, items=100), epsilon)
-        return query.parameters["buckets" if name == "olh" else "rows"]
-
-    assert [told("olh", Fraction(eps)) for eps in (1, 2, 4)] == [4, 8, 56]
-    assert (told("olh", Fraction(20)), told("olh", None), told("hadamard", None)) == (1024, 1024, 10)
-    for epsilon in (Fraction(1, 10), Fraction(1), Fraction(2), Fraction(4), Fraction(6)):
-        noise = []
-        for rows in range(1, 11):
-            design = design_of("hadamard", items=100, rows=rows)
-            noise.append(float(reports(design, asked_of(design, epsilon)).spread(np.zeros(1))[0]))
-        assert told("hadamard", epsilon) == 1 + int(np.argmin(noise))
-
-
-def test_numbers_of_up_to_32_bits_are_odd_by_their_ones() -> None:
-    for word in [*(1 << place for place in range(32)), *np.random.default_rng(0).integers(1 << 32, size=200).tolist()]:
-        assert odd(np.uint64(word)) == word.bit_count() % 2
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("buckets", [2, 4, 56])
 def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
@@ -155,63 +112,6 @@ def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
     assert not uniform(hashed(6), hashed(6))
     moved = np.where((hashed(0) == 0) & (np.arange(devices) % 10 == 0), 1, hashed(0))
     assert not chi_square_fits(np.bincount(moved, minlength=buckets), even[:buckets])
-
-
-@pytest.mark.parametrize("values", [2, 3, 11, 64, 101])
-def test_supports_are_what_hashing_every_value_as_each_device_does_counts(values: int) -> None:
-    streams, world = device_streams(np.array([3, 4], np.uint64), 5, 200), np.random.default_rng(0)
-    told: Indices = world.integers(0, 7, 200).astype(np.int32)
-    counts = np.zeros(values, np.int64)
-    count_supports(streams, told, 7, counts)
-    for value in range(values):
-        assert counts[value] == (buckets_of(streams, np.full(200, value, np.int32), 7) == told).sum()
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3, 7])
-@pytest.mark.parametrize("columns", [2, 16, 128])
-def test_one_transform_counts_what_looking_at_every_device_and_value_counts(rows: int, columns: int) -> None:
-    streams, world = device_streams(np.array([5, 6], np.uint64), 0, 150), np.random.default_rng(1)
-    told: Indices = world.integers(0, 1 << rows, 150).astype(np.int32)
-    sums = np.zeros(columns, np.int64)
-    gather(streams, told, rows, sums)
-    transform(sums)
-    assert not (sums % (1 << rows)).any()
-    for value in range(columns):
-        own = signs_of(streams, np.full(150, value, np.int32), rows, columns)
-        assert sums[value] >> rows == (own == told).sum()
-
-
-LIKES = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [4, 5, 6, 7, 8], []]  # What six kinds of devices like, of 12 items
-TRUE = np.array([sum((item in row) / len(row) for row in LIKES if row) / len(LIKES) for item in range(12)])
-RUNS = 12
-
-
-def errors(name: str, epsilon: Fraction, read_at: Fraction) -> Floats:
-    """How far items' shares lie from the truth in standard errors, shape (runs, items)."""
-    design, ratings = design_of(name, items=12, rated=2), who_like(LIKES, 12, 6000)
-    found = []
-    for seed in range(RUNS):
-        query = asked_of(design, epsilon, seed=bytes([seed]) * 16)
-        read = asked_of(design, read_at, seed=bytes([seed]) * 16)
-        value, error = popularity(query, reports(design, read), counted(query, ratings))
-        found.append((value - TRUE) / error)
-    return np.array(found)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", ORACLES)
-def test_estimates_are_unbiased_and_scatter_by_their_standard_errors(name: str) -> None:
-    """Share of devices whose random liked item it is. Means of items lie within 5.7 standard errors (1e-7 together),
-    and squares average 1 within a fifth (12 x 12 of them: below 1e-3; kinds of devices are fixed, which makes it less).
-
-    The twin: read at an epsilon a half larger, the most popular item is too rare.
-    """
-    found = errors(name, Fraction(2), Fraction(2))
-    radius = float(stats.norm.isf(1e-7 / 24)) / np.sqrt(RUNS)
-    assert np.abs(found.mean(axis=0)).max() < radius
-    assert 0.6 < float(np.square(found).mean()) < 1.4
-    if name != "grr":  # where both p and q move
-        assert np.abs(errors(name, Fraction(2), Fraction(3)).mean(axis=0)).max() > radius
 
 
 @pytest.mark.parametrize("name", [*ORACLES, "set"])

@@ -11,8 +11,6 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import Command, refused
-from scipy import optimize, stats
-from scipy.stats import norm
 from statistical import chi_square_fits
 from thoroughness import examples
 from worlds import in_world
@@ -38,10 +36,7 @@ from coordinator.protocol.moments.blocks import (
 from coordinator.protocol.moments.count_moments import (
     best_sizes,
     item_share,
-    likes_of,
 )
-from coordinator.protocol.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
-from coordinator.protocol.statistics.counts import Rates
 from coordinator.protocol.value_channels import subset_channel
 
 SPLIT = np.array([[0.9, 0.1]])
@@ -131,38 +126,6 @@ def test_mean_product_equals_exact_integers(over_1024: tuple[int, int], sizes: t
     assert abs(Fraction(found) / exact - 1) < Fraction(1, 10**10)
 
 
-def right_share(moments: SketchMoments, users: int, decoder: str) -> float:
-    """Share on the right side of the midpoint, two clusters."""
-    gap = abs(moments.given_sensed[0] - moments.given_sensed[1])
-    return float(norm.cdf(gap / 2 / moments.estimate_deviation(users, decoder)))
-
-
-@pytest.mark.parametrize(
-    ("rated", "theta", "epsilon", "users", "centred", "paper", "off"),
-    [
-        (30, 1, 1, 2_000_000, 0.9589, 0.901, 0.0005),
-        (5, 1, 1, 6_000_000, 0.884, 0.810, 0.0005),
-        (10, 3, 1, 6_000_000, 0.842, 0.726, 0.0005),
-        (30, 1, math.inf, 500_000, 0.973, 0.931, 0.002),
-        (30, 1, math.inf, 400_000, 0.957, 0.907, 0.002),
-    ],
-)
-def test_recorded_figures(
-    rated: int, theta: int, epsilon: float, users: int, centred: float, paper: float, off: float
-) -> None:
-    """Without noise, figures of 40 simulated seeds, whose standard error is about 0.001 (centred) and 0.002 (paper)."""
-    moments = maxsense_moments(block(1000, rated), sensing=theta / rated, epsilon=epsilon)
-    assert right_share(moments, users, "centred") == pytest.approx(centred, abs=off)
-    assert right_share(moments, users, "paper") == pytest.approx(paper, abs=off if epsilon == 1 else 2 * off)
-
-
-def test_scores_and_estimates_agree() -> None:
-    moments = maxsense_moments(block(100, 10), sensing=0.1, epsilon=1)
-    users, p, q = 1000, 0.1, moments.answer_rate
-    assert moments.estimate_deviation(users, "paper") == pytest.approx(math.sqrt(q * (1 - p) / (users * p)))
-    assert moments.estimate_deviation(users, "centred") == pytest.approx(math.sqrt(q * (1 - q) * (1 - p) / (users * p)))
-
-
 def test_wrong_input_is_refused_with_one_line() -> None:
     good = {"rated": 2, "like": SPLIT, "class_shares": np.ones(1), "cluster_sizes": np.array([5, 5])}
     likes = [{"like": like} for like in (SPLIT.T, SPLIT * 2, SPLIT * np.nan)]
@@ -249,25 +212,6 @@ def test_everything_equals_full_enumeration(size: int, questions: int, rated: in
     assert moments.noise_centred == pytest.approx(spread(centred), rel=1e-11, abs=1e-14)
     assert moments.sensing == pytest.approx(size * questions / 6)
     assert moments.epsilon == epsilon / questions
-
-
-def test_effects_are_exact_where_differences_of_rates_would_not_be() -> None:
-    """A user rates one of a million items: no other item makes the set speak, and the effect has a closed form."""
-    items, size = 1_000_000, 1000
-    moments = multi_maxsense_moments(block(items, 1), set_size=size, questions=1, epsilon=math.inf)
-    expected = 0.4 / items * (items - size) / (items - 1)  # half of the other items differ, by 0.8
-    np.testing.assert_allclose(moments.effect, [expected, -expected], rtol=1e-9)
-
-
-def test_a_smaller_last_set_counts_as_a_full_one() -> None:
-    """ceil(N / s) questions are allowed and cover every item once; the rates are those of full sets."""
-    partial = multi_maxsense_moments(block(100, 10), set_size=30, questions=4, epsilon=4)
-    full = multi_maxsense_moments(block(100, 10), set_size=30, questions=1, epsilon=1)
-    assert partial.sensing == 1
-    assert partial.answer_rate == full.answer_rate
-    np.testing.assert_array_equal(partial.effect, full.effect)
-    nearly = multi_maxsense_moments(block(100, 10), set_size=25, questions=4, epsilon=4)
-    assert partial.noise_centred == pytest.approx(nearly.noise_centred, rel=0.05)
 
 
 def test_a_design_that_does_not_fit_is_refused_with_one_line() -> None:
@@ -362,30 +306,6 @@ def test_a_device_names_a_uniform_one_of_its_items(ratings: Ratings, pool: list[
         assert sum(counts) < 500 or len(counts) == 1 or chi_square_fits(counts, np.ones(len(counts)))
 
 
-BLOCK = BlockParameters(
-    rated=4, like=np.array([[0.9, 0.2], [0.4, 0.7]]), class_shares=np.array([0.6, 0.4]), cluster_sizes=np.array([4, 5])
-)
-
-
-@pytest.mark.parametrize("padded", [1, 2, 3, 4])
-def test_how_often_an_item_is_kept_is_exact(padded: int) -> None:
-    """Over every subset that a user can rate, and every like."""
-    cluster, shares = np.repeat([0, 1], BLOCK.cluster_sizes).tolist(), np.zeros(9)
-    for chance, told in worlds.holdings(BLOCK.like.tolist(), BLOCK.class_shares.tolist(), cluster, 4):
-        for item, liked in told.items():
-            shares[item] += chance * liked * min(1, padded / max(sum(told.values()), 1))
-    people = BlockPeople.of(BLOCK, np.array(cluster, np.int32))
-    assert people.likers(lambda likes: np.minimum(1, padded / likes)) == pytest.approx(shares, rel=1e-12)
-
-
-@pytest.mark.parametrize(("items", "rated", "pool"), [(20_000, 200, 2_000), (2_000, 1_900, 500), (300, 150, 100)])
-def test_likes_of_a_pool_that_is_liked_for_certain_are_hypergeometric(items: int, rated: int, pool: int) -> None:
-    """Exact to rounding, also where a user rates few items of many or nearly all."""
-    found = likes_of(np.array([1.0, 0.0]), np.array([pool, items - pool]), rated)
-    exact = stats.hypergeom.pmf(np.arange(rated + 1), items, pool, rated)
-    np.testing.assert_allclose(found, exact, atol=1e-12)
-
-
 def test_rates_are_those_of_the_papers() -> None:
     """PrivSet's formulas, and with one value those of subset selection."""
     odds = math.e
@@ -399,13 +319,6 @@ def test_rates_are_those_of_the_papers() -> None:
     mine, other = (float(rate) for rate in rates)
     assert mine == pytest.approx(odds * 11 / (odds * 11 + 29))
     assert other == pytest.approx((mine * 10 + (1 - mine) * 11) / 39)
-
-
-def test_chances_of_two_values_are_those_of_all_subsets() -> None:
-    channel = subset_channel(Fraction(1), values=8, padded=2, subset_size=4)
-    chances = channel.chances(np.array([6, 7]))
-    told = sum(chance for release, chance in enumerate(chances) if release >> 6 == 0b11)
-    assert channel.both == told
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(3)])
@@ -461,59 +374,3 @@ def test_a_subset_that_hardly_ever_avoids_a_set_is_refused_at_once() -> None:
 def test_a_subset_of_nothing_or_of_too_much_is_refused(padded: int, chosen: int) -> None:
     with pytest.raises(InputError, match=f"padded is {padded} and chosen {chosen} of 8 values"):
         subset_channel(Fraction(1), values=8, padded=padded, subset_size=chosen)
-
-
-def test_liked_less_disliked_scatters_as_enumerated() -> None:
-    """Unary bits of one item: the two are of one device's value, so that they hardly ever are named together."""
-    rates, likes = Rates(0.5, 0.01), np.array([0.25])
-    each = {"liked": 0.25, "disliked": 0.25, "none": 0.5}
-    squares = mean = 0.0
-    for value, share in each.items():
-        for one, other in itertools.product((0, 1), repeat=2):
-            up, down = (rates.mine if value == side else rates.others for side in ("liked", "disliked"))
-            chance = share * (up if one else 1 - up) * (down if other else 1 - down)
-            told = (one - other) / rates.contrast
-            mean, squares = mean + chance * told, squares + chance * told**2
-    assert rates.spread(likes, likes)[0] == pytest.approx(squares - mean**2)
-
-
-@pytest.mark.parametrize("many", [0, 1, 2, 15, 16, 17, 1000, 10**6, 10**12])
-@pytest.mark.parametrize("chance", [0, 1e-9, 0.1, 0.5, 0.999, 1])
-def test_binomial_masses_are_scipys(many: int, chance: float) -> None:
-    around = many * chance + math.sqrt(many * chance * (1 - chance)) * np.linspace(-12, 12, 100)
-    counts = np.concatenate(([-1, many + 1], np.unique(np.clip(np.rint(around), 0, many))))
-    assert binomial_mass(counts, many, chance) == pytest.approx(stats.binom.pmf(counts, many, chance), rel=1e-8)
-
-
-@pytest.mark.parametrize("urn", [(1, 0, 0), (9, 4, 3), (9, 8, 7), (10_000, 300, 2_000)])
-def test_hypergeometric_masses_are_scipys(urn: tuple[int, int, int]) -> None:
-    first, masses = hypergeometric_masses(*urn)
-    assert masses == pytest.approx(stats.hypergeom.pmf(first + np.arange(masses.size), *urn), rel=1e-9)
-    assert masses.sum() == pytest.approx(1, abs=1e-12)
-
-
-@pytest.mark.parametrize("width", [2e-12, 1e-4])
-def test_roots_are_looked_for_where_scipy_looks_for_them(width: float) -> None:
-    """The same numbers are tried in the same order, which makes plans the same."""
-    generator, tried = np.random.default_rng(5), 0
-    for steep, root, bend in generator.normal(size=(200, 3)).tolist():
-        ours, theirs = list[float](), list[float]()
-
-        def value(x: float, seen: list[float], steep: float = steep, root: float = root, bend: float = bend) -> float:
-            seen.append(x)
-            return math.tanh(steep * (x - root)) + 0.3 * math.sin(bend * x)
-
-        low, high = root - 4, root + 3
-        if value(low, []) * value(high, []) > 0:
-            continue
-        found = root_between(lambda x, seen=ours: value(x, seen), low, high, width=width)  # type: ignore[misc] # mypy infers no type of its default
-        assert found == optimize.brentq(value, low, high, args=(theirs,), xtol=width)
-        assert ours == theirs
-        tried += 1
-    assert tried > 100
-
-
-def test_without_a_change_of_sign_there_is_no_root() -> None:
-    with pytest.raises(InputError, match=r"is 1\.0 at 0 and 2\.0 at 1; its signs must differ"):
-        root_between(lambda x: 1.0 + x, 0, 1)
-    assert root_between(lambda x: x - 1, 0, 1) == 1

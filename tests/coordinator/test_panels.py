@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import require_answer
 from coordinator.server.fleet.cohorts import MOST_BITS, MOST_BLOCKS, SMALLEST_BLOCK, Layout, calls, cut, plan_layout
-from coordinator.server.fleet.panel import LONGEST_PAUSE, MOST_ATTEMPTS, BlockRequest, Panel, pause_after
+from coordinator.server.fleet.panel import BlockRequest, Panel, pause_after
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting
@@ -65,21 +65,6 @@ def test_a_lost_block_pauses_and_the_others_go_on() -> None:
     assert panel.question(pause_after(0)) == (0, 1, Block(None, 0, 8)), "what was lost comes before what is fresh"
     assert panel.lost(0, 1, 10.0, GONE)
     assert waits(panel) == 10.0 + pause_after(1) == 10.0 + 2 * pause_after(0)
-
-
-def test_pauses_double_up_to_a_longest_one() -> None:
-    assert [pause_after(attempt) for attempt in range(7)] == [0.5, 1, 2, 4, 8, LONGEST_PAUSE, LONGEST_PAUSE]
-
-
-def test_it_gives_up_exactly_after_the_most_attempts() -> None:
-    panel, now = Panel(blocks(1), check, window=1), 0.0
-    for epoch in range(MOST_ATTEMPTS - 1):
-        assert panel.question(now) == (0, epoch, Block(None, 0, 8))
-        assert panel.lost(0, epoch, now, GONE)
-        now = panel.until or 0.0
-    assert panel.question(now)
-    with pytest.raises(LostError, match=r"devices 0 to 7 were lost, 8 times \(ConnectionError: .*\); add a node"):
-        panel.lost(0, MOST_ATTEMPTS - 1, now, GONE)
 
 
 def test_an_answer_to_something_else_is_refused() -> None:

@@ -5,17 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from statistical import normal_radius
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.channels import COIN
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms.rappor import Rappor
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.blocks import BlockParameters
-from coordinator.protocol.statistics.counts import CountStatistic
 
 WORLD = World(items=6, rated=3, users=1000, clusters=2, epsilon=Fraction(8))
 SHARES = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05])  # Of devices with each item as their value; others have none
@@ -70,29 +66,3 @@ def test_filters_tell_all_items_apart() -> None:
         assert np.linalg.matrix_rank(filters_of(Rappor(), query)) == 6
     with pytest.raises(InputError, match="shares of 6 items follow from 7 bits at least"):
         Rappor(filter_bits=6).check_world(WORLD)
-
-
-def _block() -> BlockParameters:
-    sizes = np.array([3, 3])
-    return BlockParameters(rated=3, like=np.array([[0.9, 0.2]]), class_shares=np.ones(1), cluster_sizes=sizes)
-
-
-def test_bits_of_one_item_are_drawn_together() -> None:
-    """False alarm below 1e-6: the mean of 3,000 products is nearly normal."""
-    rappor, block = Rappor(), _block()
-    query = query_of(rappor)
-    people = BlockPeople.of(block, np.array([0, 0, 0, 1, 1, 1], np.int32))
-    law, coins, users, draws = rappor.law(query, people), np.random.default_rng(20261129), 50, 3000
-    statistics = [law.draw(users, coins) for _ in range(draws)]
-    sums = np.array([part.sums for part in statistics if isinstance(part, CountStatistic)], np.float64)
-    share = people.likers(lambda likes: 1 / likes)
-    _, contrast = rappor._rates(query)
-    first, second = rappor._positions(query)[:, 0]
-    centred = sums - sums.mean(axis=0)
-    products = centred[:, first] * centred[:, second] / users
-    expected, radius = (
-        contrast**2 * share[0] * (1 - share[0]),
-        normal_radius(products.std() / draws**0.5, false_alarm=1e-6),
-    )
-    assert abs(products.mean() - expected) < radius
-    assert abs(products.mean()) > radius  # as bits that are drawn apart would have

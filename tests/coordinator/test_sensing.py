@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from reference import law_of
 from statistical import chi_square_fits
 from thoroughness import examples
-from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Bools, Counts, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, device_streams
-from coordinator.protocol.mechanisms.maxsense import MultiMaxSense, partition_size
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import sensing_table
@@ -96,13 +94,6 @@ def test_both_sides_regenerate_the_oracles_sets(items: int, sensing: float) -> N
         assert inclusion(query, 12).tolist() == [[item in one for item in range(items)] for one in sets]
 
 
-def test_a_half_that_is_no_items_place_senses_nothing() -> None:
-    """Of 3,000,000 items multiplication with rejection refuses one half in 2,183."""
-    query = worlds.maxsense_query(items=3_000_000, sensing=0.03)
-    (expected,) = worlds.sensing_sets(query, range(1))
-    assert np.flatnonzero(sensed_counts(query, 1)).tolist() == expected
-
-
 STREAMS = device_streams(round_key(worlds.PUBLIC, 0), 0, 120_000)
 
 
@@ -148,22 +139,6 @@ def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:
     assert chi_square_fits(counts, np.ones(cells))
     holds_zero = [bool(code // 7**place % 7 == 0) for place in range(size) for code in codes]
     assert not chi_square_fits(counts, 1.1 ** np.reshape(holds_zero, (size, -1)).any(axis=0))
-
-
-@settings(max_examples=examples(40))
-@given(items=st.integers(2, 300), data=st.data())
-def test_designs_ask_about_disjoint_full_sets(items: int, data: st.DataObject) -> None:
-    rated = data.draw(st.integers(1, items))
-    theta = data.draw(st.floats(0.1, rated))
-    world = in_world(MultiMaxSense, items=items, rated=rated, questions=1, theta=theta).world
-    most = MultiMaxSense(questions=1, theta=theta).full_sets(world)
-    size = MultiMaxSense(questions=most, theta=theta).set_size(world)
-    assert size == max(1, round(items * theta / rated))
-    assert most <= rated / theta + 1e-6
-    chosen, _ = ordered(items, size * most, 3)
-    assert all(len(set(row)) == size * most for row in chosen.tolist())
-    assert partition_size(items, size) >= most
-    assert sum(map(len, reference.partition(int(STREAMS[0]), items, size))) == items
 
 
 def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:

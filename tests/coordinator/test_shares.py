@@ -33,7 +33,6 @@ from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.shared_vector import HONEST
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
@@ -248,23 +247,6 @@ def test_nobody_is_left_to_add_noise_where_less_than_one_device_is_honest(expect
     world = world_of(users=1, expected_answers=expected, assume_malicious=liars)
     with pytest.raises(InputError, match=f"of 1 users {expected:g} are expected to answer, {liars:g} of these to lie"):
         Totals(noise="devices").design(world)
-
-
-@pytest.mark.parametrize("noise", ["servers", "devices"])
-@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_predicted_noise_is_that_of_the_query(noise: str, neighbours: str) -> None:
-    mechanism = Totals.model_validate({"noise": noise, "neighbours": neighbours})
-    block = BlockParameters(
-        rated=MOST, like=np.array([[0.8, 0.2]]), class_shares=np.ones(1), cluster_sizes=np.array([30, 31])
-    )
-    world = world_of(block=block, assume_malicious=0.25)
-    query = mechanism.design(world).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
-    assert query.parameters["changes"] == (MOST if neighbours == "add-remove" else 2 * MOST)
-    moments = mechanism.moments(world)
-    assert moments is not None
-    assert moments.noise == pytest.approx(Totals().deviation(query, DEVICES) ** 2)
-    assert moments.level == pytest.approx(MOST / ITEMS * np.array([0.8, 0.2]), rel=1e-9)  # all likes count
-    assert mechanism.moments(world_of()) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 8])

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -208,18 +207,6 @@ def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     assert statistic.answer_rate == pytest.approx(bits[heard, 0].mean())
 
 
-def test_counts_beyond_a_million_devices() -> None:
-    """Equal to the sum of blocks; every level of planes is reached."""
-    query = query_about(2, 1)
-    bits = np.random.default_rng(1).integers(0, 2, (1_100_001, 1), np.uint8)
-    heard = np.ones(len(bits), np.bool_)
-    pieces = [
-        agreements_of(query, first, bits[first : first + 99_999], heard[first : first + 99_999])
-        for first in range(0, len(bits), 99_999)
-    ]
-    assert agreements_of(query, 0, bits, heard).tolist() == np.sum(pieces, axis=0).tolist()
-
-
 LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))
 SHARES = (0.25, 0.75)
 
@@ -263,28 +250,6 @@ def test_the_contrast_is_that_of_full_enumeration(
         expected = enumerated(items, pool, rated, vectors, kept, epsilon)
         np.testing.assert_allclose(contrast * (2 * liked[:pool] - 1), expected, rtol=1e-10, atol=1e-13)
         assert contrast > 0
-
-
-@settings(max_examples=examples(80))
-@given(data=st.data(), items=st.integers(1, 300))
-def test_one_vector_about_a_pool_averages_over_how_many_of_it_were_rated(data: st.DataObject, items: int) -> None:
-    """Exact: a rated item shares the pool with k others, hypergeometric; ties: ``C(k, floor(k / 2)) / 2^k``."""
-    rated, pool = data.draw(st.integers(1, items)), data.draw(st.integers(1, items))
-    subsets = math.comb(items - 1, rated - 1)
-    ways = [math.comb(pool - 1, k) * math.comb(items - pool, rated - 1 - k) for k in range(min(pool, rated))]
-    mean = sum(Fraction(many * math.comb(k, k // 2), subsets * 2**k) for k, many in enumerate(ways))
-    contrast = sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
-    assert contrast == pytest.approx(math.tanh(0.5) * rated / items * float(mean), rel=1e-10)
-
-
-@pytest.mark.parametrize("pool", [1, 100, 10_000])
-def test_large_catalogues_are_computed_too(pool: int) -> None:
-    for rated in (1, 30, 5000, 10_000):
-        for vectors in (1, 64):
-            contrast = sign_contrast(
-                pool, items=10_000, rated=rated, vectors=vectors, best_count=vectors, epsilon=Fraction(1)
-            )
-            assert 0 < contrast <= math.tanh(0.5) * rated / 10_000
 
 
 @settings(max_examples=examples(60))

@@ -81,10 +81,6 @@ def test_what_is_no_channel_is_refused(values: int, other: int) -> None:
         KaryChannel(values, other)
 
 
-def test_as_many_values_as_fit_into_a_number_are_taken() -> None:
-    assert KaryChannel(1 << 31, 1).bits == 31
-
-
 # Channels that draw: the sampler follows the stated chances, coin by coin, and no claim is exceeded.
 DEVICES = 200_000
 
