@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from thoroughness import FEW, surplus
-
-MODULE = """
-import pytest
-@pytest.mark.parametrize("letter", "abcde")
-@pytest.mark.parametrize("number", range(4))
-def test_pairs(letter, number): pass
-@pytest.mark.thorough
-def test_long(): pass
-"""
 
 
 class Item(SimpleNamespace):
@@ -72,18 +58,3 @@ def test_names_decide_which_so_that_machines_agree() -> None:
     assert {case.callspec.params["0"] + str(case.callspec.params["1"]) for case in other} != {
         case.callspec.params["0"] + str(case.callspec.params["1"]) for case in needed(every)
     }
-
-
-@pytest.mark.thorough  # pytest starts twice more; what is left out is held above
-@pytest.mark.parametrize(("more", "passed", "line"), [({}, 5, True), ({"BLINDREC_EVERY_CASE": "1"}, 21, False)])
-def test_what_is_left_out_is_counted_where_processes_share_the_tests(
-    more: dict[str, str], passed: int, line: bool, tmp_path: Path
-) -> None:
-    (tmp_path / "test_small.py").write_text(MODULE, encoding="utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n thorough\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", "-n", "1"]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("BLINDREC_", "PYTEST_"))}
-    environment = clean | {"PYTHONPATH": str(Path(__file__).parent)} | more
-    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
-    assert re.search(rf"\b{passed} passed", said), said
-    assert ("16 tests and cases more in make test-thorough" in said) == line, said

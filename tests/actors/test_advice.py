@@ -35,7 +35,7 @@ def brute_force(model: Model, user: User, k: int) -> list[int]:
     return (best + [NOTHING] * k)[:k]
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 9), clusters=st.integers(1, 4), k=st.integers(0, 11))
 def test_advice_is_the_brute_force_order(data: st.DataObject, items: int, clusters: int, k: int) -> None:
     """Few scores, so that ties are common; a tie within a cluster goes to the lower item number."""
@@ -75,7 +75,7 @@ def near_brute_force(model: Model, user: User, k: int) -> list[int]:
     return (inside + sorted(outside, key=lambda item: (-model.score[item], item)) + [NOTHING] * k)[:k]
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 9), k=st.integers(0, 11))
 def test_advice_by_what_goes_together_is_the_brute_force_order(data: st.DataObject, items: int, k: int) -> None:
     """Few numbers, so that ties are common; a device without likes gets what most devices like."""

@@ -284,7 +284,7 @@ class Naive:
         return False
 
 
-@settings(max_examples=examples(350))
+@settings(max_examples=examples(160))
 @given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), calls=CALLS)
 def test_processes_that_are_asked_in_any_order_keep_one_book(budget: Epsilon, calls: list[Call]) -> None:
     """The one of a dictionary a device: who refuses, and what each device has spent, exactly."""

@@ -61,7 +61,7 @@ def lies_in(query: Query, plot: Collusion, cohort: Cohort) -> np.ndarray[Any, An
     return chosen
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("makes_up", [ANSWERS, RATINGS])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(design: str, makes_up: str) -> None:

@@ -64,7 +64,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("design", ["maxsense", "multi-maxsense"])
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 80))
 def test_releases_of_stored_users_are_the_oracles(data: st.DataObject, items: int, design: str) -> None:
     """Of MaxSense about a pool or about all items, or of sets of a size."""

@@ -227,7 +227,7 @@ def joint(query: Query, rows: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]
     return np.stack(table)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", [case for case in CASES if case != "multi-maxsense"])
 def test_levels_are_those_of_the_channel_of_question_and_answer(case: str) -> None:
     """Every report is one of two levels, pi is every input's; kappa is not below what two inputs of a device share.

@@ -54,20 +54,21 @@ def test_scores_and_standard_errors_are_the_documented_formulas() -> None:
 
 
 @functools.cache
-def scatter(decoder: str) -> tuple[Floats, float]:
-    """Deviations of scores from the mean over items in 30 runs, and the standard error that the decoder states.
+def scatter() -> dict[str, tuple[Floats, float]]:
+    """Deviations of scores from the mean over items in 30 runs, and the standard error that each decoder states.
 
     A rated item is one of fifty: its share in the answer, which the standard error leaves out, is below 1 %.
     """
     world = worlds.world(items=400, rated=8, like=((0.5,),))
-    cohort, estimates, errors = Cohort(worlds.block_ratings(world), world.secret, 0, 3_000, None), [], []
+    cohort, statistics = Cohort(worlds.block_ratings(world), world.secret, 0, 3_000, None), []
     for round_number in range(30):
         query = worlds.maxsense_query(items=400, sensing=1 / 8, epsilon=Fraction(1), round_number=round_number)
-        statistic = worlds.scores_of(aggregate(query, cohort.answer(query, 0, 3_000)))
-        score, error = DECODERS[decoder](statistic, 1 / 8)
-        estimates.append((score - score.mean()) * (400 / 399) ** 0.5)
-        errors.append(error)
-    return np.array(estimates), float(np.mean(errors))
+        statistics.append(worlds.scores_of(aggregate(query, cohort.answer(query, 0, 3_000))))
+    found = {}
+    for name, decode_scores in DECODERS.items():
+        scores, errors = map(np.array, zip(*(decode_scores(one, 1 / 8) for one in statistics), strict=True))
+        found[name] = (scores - scores.mean(axis=1, keepdims=True)) * (400 / 399) ** 0.5, float(errors.mean())
+    return found
 
 
 @pytest.mark.statistical
@@ -78,11 +79,11 @@ def test_scores_scatter_by_their_standard_error(decoder: str) -> None:
     At 12,000 the variance may stray by 6.3 %. Twins: a standard error wrong by 5 % is refused both ways, and so is
     that of the other decoder (the factor 1 - q).
     """
-    found, error = scatter(decoder)
+    found, error = scatter()[decoder]
     assert variance_fits(found, error**2)
     assert not variance_fits(found, (error * 1.05) ** 2)
     assert not variance_fits(found, (error * 0.95) ** 2)
-    other = scatter("paper" if decoder == "centred" else "centred")[1]
+    other = scatter()["paper" if decoder == "centred" else "centred"][1]
     assert not variance_fits(found, other**2)
 
 

@@ -97,8 +97,8 @@ def test_sums_pass_as_enumeration_has_it() -> None:
     assert found == pytest.approx(own, abs=1e-12)
 
 
-def strays(gain: float = 1.0) -> float:
-    """Distance of the agreements along what is expected of them, in standard errors; the expectation is scaled."""
+def strays(*gains: float) -> list[float]:
+    """Distance of the agreements along what is expected of them, in standard errors; expectations are scaled."""
     devices, one = 400_000, asked(always_first(12))
     cohort = cohort_of(DESIGN, ((0.9, 0.2), (0.3, 0.6)), (0.5, 0.5), devices, EPSILON)
     statistic = aggregate(one.query, cohort.answer(one.query, 0, devices))
@@ -106,14 +106,15 @@ def strays(gain: float = 1.0) -> float:
     told = turned_estimates(AnchorRound(one.query, statistic), np.array([1.0, 0.0]), rated=RATED, control=CONTROL)
     likes = np.where(np.arange(ITEMS) % 2, 0.4, 0.6)
     wanted = told.offset + told.slopes[0] * likes
-    gap = told.means - gain * wanted
-    return float(abs((gap * wanted * told.users).sum()) / np.sqrt((wanted**2 * told.users).sum()))
+    gaps = [told.means - gain * wanted for gain in gains]
+    return [float(abs((gap * wanted * told.users).sum()) / np.sqrt((wanted**2 * told.users).sum())) for gap in gaps]
 
 
 @pytest.mark.statistical
 def test_devices_agree_as_a_reading_says() -> None:
     """False alarm 1e-6; the twin, a reading a third too strong, is noticed."""
-    assert strays() < normal_radius(1) < strays(4 / 3)
+    right, wrong = strays(1.0, 4 / 3)
+    assert right < normal_radius(1) < wrong
 
 
 def rounds_of(
@@ -221,7 +222,7 @@ def query_about(expected: np.ndarray, trust: float) -> Query:
     return ANCHOR_DESIGN.turned(tables, round_number=3, public_seed=worlds.PUBLIC, epsilon=Fraction(2))
 
 
-def anchor_strays(share: float = 1.0) -> float:
+def anchor_strays(*shares: float) -> list[float]:
     """Distance of all items' agreements along the truth from their moments, in standard errors; slopes are scaled."""
     truth = np.where(np.arange(ANCHOR_ITEMS) % 2, -0.8, 0.8)
     believed = 0.9 * truth * np.where(np.arange(ANCHOR_ITEMS) % 7, 1, -1)  # every seventh anchor is wrong
@@ -232,8 +233,8 @@ def anchor_strays(share: float = 1.0) -> float:
     slope, offset = contrasts(query, truth, rated=ANCHOR_RATED, devices=1 << 17)
     sensed = told.sensed > 0
     wanted, precise = (slope * truth)[sensed], told.sensed[sensed]
-    gap = (told.means - offset)[sensed] - share * wanted
-    return float(abs((gap * wanted) @ precise) / np.sqrt((wanted**2) @ precise))
+    gaps = [(told.means - offset)[sensed] - share * wanted for share in shares]
+    return [float(abs((gap * wanted) @ precise) / np.sqrt((wanted**2) @ precise)) for gap in gaps]
 
 
 @pytest.mark.statistical
@@ -242,7 +243,8 @@ def test_turned_signs_agree_as_their_moments_say() -> None:
 
     The twin, slopes a seventh too large, is noticed.
     """
-    assert anchor_strays() < normal_radius(1 + 1 / 3) < anchor_strays(8 / 7)
+    right, wrong = anchor_strays(1.0, 8 / 7)
+    assert right < normal_radius(1 + 1 / 3) < wrong
 
 
 @pytest.mark.parametrize("name", ["clusters", "classes"])

@@ -1,14 +1,13 @@
 """Each error of Ray has a fate, and versions of libraries that nobody has tried are refused in a line."""
 
 import re
-import subprocess
-import sys
 import tomllib
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import ray
+from runs import Command, line_of, refused
 
 from benchmarks.reference_pages import errors_page
 from coordinator.protocol import losses
@@ -110,31 +109,17 @@ def test_pins_are_what_is_tested() -> None:
         assert oldest == newest or f'"{name}[default]=={oldest}"' in makefile  # of `make test-oldest`
 
 
-REFUSED = """
-import importlib.metadata, sys
-installed = importlib.metadata.version
-importlib.metadata.version = lambda name: "9.9.9" if name == sys.argv[1] else installed(name)
-from scenarios.cli import main
-try:
-    main(["run", "--users", "100", "--items", "20", "--rated", "5", *sys.argv[2:]])
-finally:
-    used = {"ray": "scenarios.backends.ray_private", "numba": "numba"}
-    assert used[sys.argv[1]] not in sys.modules
-"""
-
-
-RANGES = {"ray": "2.57.0 to 2.60.0", "numba": "0.68.1"}
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "flags"), [("ray", ["--backend", "ray"]), ("numba", ["--backend", "inprocess"])])
-def test_a_version_that_nobody_has_tried_is_refused_in_a_line(name: str, flags: list[str]) -> None:
-    command = [sys.executable, "-c", REFUSED, name, *flags]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith(f"blindrec: {name} is 9.9.9, blindrec was tested with {RANGES[name]} and uses what")
-    assert f"=={TESTED[name][1]}" in ended.stderr
-    assert ended.stderr.count("\n") == 1
+def test_a_version_that_nobody_has_tried_is_refused_in_a_line(
+    blindrec: Command, nobody_asks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of numba by the command; Ray's module looks when it is imported, by the same function."""
+    monkeypatch.setattr("coordinator.protocol.losses.version", lambda _: "9.9.9")
+    require_tested.cache_clear()
+    command = ["run", "--users", 100, "--items", 20, "--rated", 5, "--backend", "inprocess"]
+    lines = [refused(blindrec, *command), line_of(lambda: require_tested.__wrapped__("ray"))]
+    for (name, versions), line in zip({"numba": "0.68.1", "ray": "2.57.0 to 2.60.0"}.items(), lines, strict=True):
+        assert line.startswith(f"{name} is 9.9.9, blindrec was tested with {versions} and uses what")
+        assert f"=={TESTED[name][1]}" in line
 
 
 @pytest.mark.parametrize(

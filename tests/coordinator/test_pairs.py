@@ -11,7 +11,7 @@ import worlds
 from worlds import in_world
 
 from actors.device import Cohort
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Floats, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.decoding.line import decode_pairs
@@ -19,12 +19,11 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.blocks import BlockParameters, curator_signal, pair_agreement
+from coordinator.protocol.moments.blocks import BlockParameters, pair_agreement
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.public_draws import pairs_among
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.server.aggregation import aggregate
-from scenarios.theory.emulated_runs import draw_pairs, draw_totals
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)
@@ -52,20 +51,17 @@ def agreement_bit(name: str, first: int | None, second: int | None) -> bool:
     }[name]
 
 
-def pairs_of(items: int, users: int) -> tuple[list[int], list[int]]:
-    low, high = pairs_among(device_streams(round_key(worlds.PUBLIC, 0), 0, users), np.full(users, items)).T
-    return low.tolist(), high.tolist()
+def pairs_of(items: int, users: int) -> Indices2:
+    return pairs_among(device_streams(round_key(worlds.PUBLIC, 0), 0, users), np.full(users, items))
 
 
 @pytest.mark.statistical
 def test_pairs_are_uniform() -> None:
     """False alarm 1e-6 (chi-square); the twin, pairs with item 0 likelier by 6 %, is rejected."""
     items, users = 7, 200_000
-    low, high = pairs_of(items, users)
-    assert all(0 <= one < other < items for one, other in zip(low, high, strict=True))
+    pairs, counts = np.unique(pairs_of(items, users), axis=0, return_counts=True)
     cells = list(combinations(range(items), 2))
-    counts = np.zeros(len(cells))
-    np.add.at(counts, [cells.index(pair) for pair in zip(low, high, strict=True)], 1)
+    assert [tuple(pair) for pair in pairs.tolist()] == cells
     assert statistical.chi_square_fits(counts, np.ones(len(cells)))
     skewed = np.array([1.06 if 0 in pair else 1.0 for pair in cells])
     assert not statistical.chi_square_fits(counts, skewed)
@@ -80,7 +76,7 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     told = cohort._ratings.rated(cohort._master, 0, users)
     starts, items, likes = told.starts, told.items, told.values
     pairs, agreed = np.zeros((8, 8), np.int64), np.zeros((8, 8), np.int64)
-    for device, (one, other) in enumerate(zip(*pairs_of(8, users), strict=True)):
+    for device, (one, other) in enumerate(pairs_of(8, users).tolist()):
         own = slice(starts[device], starts[device + 1])
         known = dict(zip(items[own].tolist(), likes[own].tolist(), strict=True))
         pairs[one, other] += 1
@@ -146,69 +142,3 @@ def test_one_rated_item_makes_no_public_pair() -> None:
     assert pair_agreement(parameters(1), agreement="equal", epsilon=1).shape == (2, 2)
     with pytest.raises(InputError, match="rated = 1"):
         pair_agreement(parameters(1), agreement="equal", epsilon=1, rated_public=True)
-
-
-# one by one, by the exact law of every pair's number, and by the normal law
-@pytest.mark.parametrize("users", [70, 200, 3000])
-def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
-    """400 draws over ten pairs: means within 5 standard errors of ``n`` and ``n rate`` each, variances to .4."""
-    chance, coins = np.array([0.7, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.55, 0.55, 0.55]), np.random.default_rng(1)
-    asked, agreed = np.array([draw_pairs(chance, users=users, coins=coins) for _ in range(400)]).transpose(1, 0, 2)
-    assert (agreed <= asked).all()
-    if users < 3000:  # exactly
-        assert (asked.sum(axis=1) == users).all()
-    for counts, each in ((asked, np.full(10, 0.1)), (agreed, 0.1 * chance)):
-        error = np.sqrt(users * each * (1 - each) / len(counts))
-        assert (np.abs(counts.mean(axis=0) - users * each) < 5 * error).all()
-        assert counts.var(axis=0) == pytest.approx(users * each * (1 - each), rel=0.4)
-
-
-def test_no_pair_is_drawn_less_than_never() -> None:
-    """Of 2,000,000 pairs that 21 devices are asked about in the mean, where a normal law falls below 0 at times."""
-    chance = np.full(2_000_000, 0.5)
-    asked, agreed = draw_pairs(chance, users=42_000_000, coins=np.random.default_rng(0))
-    assert 0 <= agreed.min() <= asked.min() < 5
-    assert (agreed <= asked).all()
-
-
-def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
-    """2,000 draws: means, variances, and the covariance of two entries of a row."""
-    alike = pair_agreement(parameters(4), agreement="equal", epsilon=math.inf, rated_public=True)
-    signal, coins = curator_signal(alike, SIZES, users=7, rated=4), np.random.default_rng(2)
-    draws, cluster = np.array([draw_totals(signal, coins) for _ in range(2000)]), np.repeat([0, 1], SIZES)
-    for i, j in ((0, 1), (0, 3), (2, 3), (3, 4)):
-        variance = signal.variances[cluster[i], cluster[j]]
-        assert abs(draws[:, i, j].mean() - signal.means[cluster[i], cluster[j]]) < 5 * math.sqrt(variance / len(draws))
-        assert draws[:, i, j].var() == pytest.approx(variance, rel=0.2)
-    together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
-    assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
-
-
-def test_curator_totals_have_the_moments_of_every_world() -> None:
-    """Means and variances of an entry and covariances along a row, of one user and then of seven."""
-    model = parameters(4)
-    values, chances = [], []
-    for likely, ratings in worlds_of_one_user(model):
-        sign = np.array([2 * ratings[item] - 1 if item in ratings else 0 for item in range(5)])
-        values.append(np.outer(sign, sign))
-        chances.append(likely)
-    chance, entries = np.array(chances), np.array(values, dtype=np.float64)
-    mean = np.einsum("c,cij->ij", chance, entries)
-    spread = entries - mean
-    alike = pair_agreement(model, agreement="equal", epsilon=math.inf, rated_public=True)
-    found = curator_signal(alike, SIZES, users=7, rated=4)
-    places = {0: (0, 1), 1: (2, 3, 4)}
-    for (own, other), expected in np.ndenumerate(found.means):
-        i, j = places[own][0], places[other][-1]
-        assert expected == pytest.approx(7 * mean[i, j])
-        assert found.variances[own, other] == pytest.approx(7 * (chance @ spread[:, i, j] ** 2))
-    i, j, k = 2, 3, 4
-    assert found.shared[1, 1, 1] == pytest.approx(7 * (chance @ (spread[:, i, j] * spread[:, i, k])))
-    assert found.shared[1, 0, 1] == pytest.approx(7 * (chance @ (spread[:, i, 0] * spread[:, i, k])))
-    assert found.shared[0, 1, 1] == pytest.approx(7 * (chance @ (spread[:, 0, j] * spread[:, 0, k])))
-
-
-@pytest.mark.parametrize(("users", "rated"), [(5, 1), (5, 6), (0, 4)])
-def test_impossible_curators_are_refused(users: int, rated: int) -> None:
-    with pytest.raises(InputError, match=f"users = {users}, rated = {rated}"):
-        curator_signal(np.ones((2, 2)), SIZES, users=users, rated=rated)

@@ -229,13 +229,6 @@ def test_what_cannot_have_been_asked_is_refused(change: str) -> None:
     assert devices.asked == []
 
 
-def test_a_policy_may_change_what_was_not_asked_yet() -> None:
-    whole = whole_of("eliminate")
-    resumed = run(Changed(POLICIES["eliminate"], "stops", at=2), whole.rounds[:2])
-    assert list(resumed.outcome.state.asked) == [over.ask for over in whole.rounds[:2]]
-    assert resumed.devices.asked == []
-
-
 def test_a_policy_that_goes_astray_after_it_was_resumed_keeps_everything() -> None:
     whole = whole_of("eliminate")
 

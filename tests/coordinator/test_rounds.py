@@ -218,27 +218,6 @@ def test_any_cut_in_any_order_gives_the_digest(
     assert run_digest(list(blocks)) == expected((bits, silent))
 
 
-@settings(max_examples=examples(50))
-@given(one=BITS, two=BITS, cuts=st.lists(st.integers(1, 60), max_size=4))
-def test_rounds_follow_each_other(one: list[int], two: list[int], cuts: list[int]) -> None:
-    rounds = [pieces(QUERY, one, set(), cuts), pieces(NEXT, two, {0}, cuts)]
-    assert run_digest(*rounds) == expected((one, set()), (two, {0}))
-
-
-@given(data=st.data(), table=st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=2, max_size=12))
-def test_several_questions_a_device(data: st.DataObject, table: list[list[int]]) -> None:
-    cut = data.draw(st.integers(1, len(table) - 1))
-    blocks = [worlds.release_of(QUERY, table[:cut]), worlds.release_of(QUERY, table[cut:], first=cut)]
-    content = np.packbits(np.ones(len(table), np.uint8)).tobytes() + np.packbits(np.ravel(table)).tobytes()
-    assert run_digest(blocks) == hashlib.sha256(content).hexdigest()
-
-
-def test_a_mask_of_ones_is_no_mask() -> None:
-    bits = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
-    full = replace(worlds.release_of(QUERY, bits), answered=b"\xff\xc0")
-    assert run_digest([full]) == run_digest(pieces(QUERY, bits, set(), [])) == expected((bits, set()))
-
-
 @pytest.mark.parametrize(
     "bounds", [[(0, 8), (9, 16)], [(0, 8), (7, 16)], [(0, 8), (0, 8)], [(0, 16), (4, 8)], [(0, 8), (8, 16), (24, 32)]]
 )
