@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -22,7 +21,6 @@ from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError, name_choices
 
 MOST_PERIODS = 1 << 10
-_GAP = 64  # Bits of a public coin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,13 +220,3 @@ def staying(devices: int, churn: float, periods: int) -> int:
     [1000, 950, 902]
     """
     return math.floor(devices * (1 - Fraction(str(churn))) ** periods)
-
-
-def panel_at(panels: Sequence[Panel], coin: int) -> Panel | None:
-    """Return the panel of a device by its public coin, 64 bits; None for those whom no panel has."""
-    end = Fraction(0)
-    for panel in panels:
-        end += panel.weight
-        if coin < math.floor(end * (1 << _GAP)):
-            return panel
-    return None

@@ -17,7 +17,6 @@ from coordinator.protocol.schedule import (
     Panel,
     Schedule,
     Stay,
-    panel_at,
     panels_of,
     schedule_of,
 )
@@ -55,14 +54,6 @@ def test_with_renewal_1_front_rotates_or_splits_and_with_0_it_is_once() -> None:
         horizon = Horizon(periods=12, alone=alone)
         (panel,) = panels_of(SCHEDULES["front"], 1, horizon)
         assert panel == panels_of(SCHEDULES["once"], 1, horizon)[0]
-
-
-def test_a_public_coin_chooses_panels_by_their_weights() -> None:
-    panels = panels_of(SCHEDULES["rotate"], 1, Horizon(periods=4, alone=True))
-    coins = range(0, 1 << 64, 1 << 56)
-    counts = Counter(panel.shares.index(ONE) for coin in coins if (panel := panel_at(panels, coin)))
-    assert counts == {0: 64, 1: 64, 2: 64, 3: 64}
-    assert panel_at(panels[:1], (1 << 64) - 1) is None
 
 
 class Wrong(Schedule):
