@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from actors import database
 from scenarios import log
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ SELDOM = (50_000, 20, 50)  # At how many new objects, and after how many rounds,
 # No test cuts the power, and a kill loses nothing that the system holds. That files are synchronized, and when, tests
 # see by calls
 os.fsync = os.fstat  # type: ignore[assignment]
+database._PRAGMAS = (*database._PRAGMAS, "synchronous = OFF")
 
 
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
@@ -313,7 +315,9 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def page(subjects: list[Path]) -> str:
-    """One report of all of them."""
+    """One report of all of them, or by default of one of each family."""
+    from page_subjects import FAMILIES  # noqa: PLC0415 (importable only since `Shared` is there)
+
     from scenarios.pages.page import report_of  # noqa: PLC0415 (not needed by most tests)
 
-    return report_of(subjects)
+    return report_of([path for path in subjects if THOROUGH or path.stem in FAMILIES])

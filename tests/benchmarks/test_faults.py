@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,15 @@ from coordinator.protocol.trust import Openings
 from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
+
+
+@pytest.fixture(autouse=True, scope="module")
+def waits() -> Iterator[None]:
+    """Let SQLite wait for the disk, here a simulated one; in other tests it does not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("actors.database._PRAGMAS", _PRAGMAS[:-1])
+        yield
+
 
 HISTORIES = size(1000, 70)
 """Of all families together: some 15 s of one core; a night takes `python -m benchmarks.faults --histories 1000000`."""
@@ -90,7 +99,7 @@ def book_late(patch: pytest.MonkeyPatch) -> None:
 
 def lose_a_wait(patch: pytest.MonkeyPatch) -> None:
     """SQLite leaves it to the system when the disk gets a commit."""
-    patch.setattr("actors.database._PRAGMAS", (*_PRAGMAS, "synchronous = OFF"))
+    patch.setattr("actors.database._PRAGMAS", _PRAGMAS)
 
 
 def take_any_answer(patch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,17 @@
 import contextlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from markupsafe import Markup
 from runs import planted_ratings, write_movielens
 
 from coordinator.protocol.mechanism import LOCAL_PROMISE
 from scenarios import cli
+from scenarios.pages.page import report_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"
 RECORDS = {
@@ -30,6 +33,17 @@ RECORDS = {
     "data": "data",
 }
 """Golden results, and the names of their files."""
+FAMILIES = {
+    "run": "run",
+    "compare": "compare",
+    "pmc": "two-tier",
+    "online": "online",
+    "adaptive": "sweep",
+    "plan": "plan",
+    "data": "data",
+    "leak": "audit",
+}
+"""Of each family a file, and the family's name."""
 ATTACK = {"name": "one", "meaning": "this or that", "times": 1, "claimed": 1.0, "measured": 0.98, "plays": 50000}
 AUDIT = {
     "design": "sign",
@@ -47,6 +61,12 @@ AUDIT |= {
 }
 LEAK = {**AUDIT, "measured": 1.25, "held": False, "failures": ["attack one measured at least 1.25, claimed are 1"]}
 FEW = ["--like-from", "4", "--neighbours", "5", "--rank", "3", "--ridge", "5", "--top", "20", "--likes", "8"]
+
+
+def undrawn_report(paths: Sequence[Path]) -> str:
+    """A report with empty pictures, for tests that look at none: drawing them is most of the time that a page takes."""
+    with patch("scenarios.pages.page.inline", lambda *_: Markup("<svg></svg>")):
+        return report_of(paths)
 
 
 def command(*arguments: object) -> None:

@@ -11,11 +11,11 @@ import pytest
 from answers import answer, curve, worth
 from chromium import found, look
 from markupsafe import Markup
+from page_subjects import undrawn_report
 
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json
 from scenarios.pages.answer_picture import resolved, specification
-from scenarios.pages.page import report_of
 from scenarios.show.palette import COLOURS
 from scenarios.studies.answer import VOLUNTEERS, Answer
 
@@ -44,7 +44,7 @@ def page(hostile: Answer, subjects: list[Path], tmp_path_factory: pytest.TempPat
     record = json.loads((subjects[2] / "result.json").read_text()) | {"answer": hostile.model_dump(mode="json")}
     file = tmp_path_factory.mktemp("hostile") / "result.json"
     file.write_text(json.dumps(record))
-    return report_of([file])
+    return undrawn_report([file])
 
 
 def test_scripts_are_those_of_the_policy_and_nothing_is_loaded(page: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from runs import Command, likes, planted_ratings, present, refused, write_movielens
 from statistical import normal_radius, variance_fits
+from thoroughness import size
 from worlds import in_world
 
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
@@ -45,7 +46,7 @@ from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-ITEMS, SEEDS, LIKES = 60, 120, 12
+ITEMS, SEEDS, LIKES = 60, size(120, 60), 12
 ONE, FOUR = Fraction(1), Fraction(4)
 ROWS = registered_rows()
 
@@ -120,7 +121,7 @@ def expected(name: str, world: FileWorld, users: int, counted_on: int) -> tuple[
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["set", "subset"])
 def test_shuffled_reports_have_the_noise_of_the_local_epsilon_for_so_many(name: str, world: FileWorld) -> None:
-    """Estimates of 120 seeds in their deviations, false alarm 1e-6; an epsilon for another n has another deviation."""
+    """Estimates in their deviations, false alarm 1e-6; an epsilon for another number has another deviation."""
     users = 900
     estimates = np.array([one.popularity for one in learned(f"shuffled: {name}", world, ONE, users)])
     held, deviation = expected(name, world, users, users)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from runs import Command, present, refused
+from thoroughness import THOROUGH
 
 from scenarios.data.datasets import read_ratings
 from scenarios.data.rating_split import Split, hold_out
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 PEOPLE, ITEMS, EACH = 60, 40, 14
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
-COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 5)
+COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 3)
 TIERS = ("--holdout", 0.2, "--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
 SAME = ("popularity_hit_rate", "popularity_ndcg", "held_out", "split_by")
 
@@ -54,14 +55,13 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     assert 0 < mean["hit_rate"] < 1
     described = blindrec("data", log, *read, "--json", "-").result
     planned = blindrec("plan", "--ratings", log, *read, *HERE).result
-    three = blindrec("compare", log, *COMPARED[:-1], 3, *read, *HERE).result["rows"][0]
     for result in (described, planned):
         plain = next(row for row in result["rows"] if row["mechanism"] == "popularity")
         assert {name: plain[name] for name in ("hit_rate", "ndcg")} == {
-            name: three[name] for name in ("hit_rate", "ndcg")
+            name: mean[name] for name in ("hit_rate", "ndcg")
         }
         assert {name: result[name] for name in SAME[2:]} == {name: figures[name] for name in SAME[2:]}
-    for seed in (0, 3):
+    for seed in (0, 2) if THOROUGH else (2,):
         unit = units.loc[seed].to_dict()
         figures |= {"popularity_hit_rate": float(unit["hit_rate"]), "popularity_ndcg": float(unit["ndcg"])}
         run = blindrec("run", "--design", "set", "--ratings", log, *read, "--seed", seed, *HERE).result
