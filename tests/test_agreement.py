@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from runs import complains, here, line_of, present, small
 from thoroughness import size
 from worlds import in_world
 
-import blindrec
 from actors.device import Cohort
 from actors.host import DeviceHost
 from actors.keeper import Keeper, refusals_of
@@ -34,7 +32,6 @@ from coordinator.protocol.errors import (
     AgreementError,
     BlindrecError,
     LedgerError,
-    PolicyError,
     WithheldError,
 )
 from coordinator.protocol.mechanisms import mechanism_of
@@ -62,19 +59,16 @@ ITEMS, RATED = 40, 5
 
 @cache
 def spec_of(**settings: Any) -> ResolvedRun:
-    """What a run behind a shuffler begins with."""
     scenario = {"design": "grr", "trust": "shuffled", "items": ITEMS, "rated": RATED, **settings}
     return resolve(Scenario.model_validate(scenario))
 
 
 def query_of(design: Any, epsilon: Epsilon, number: int = 0, **changes: Any) -> Query:
-    """A query of a design."""
     query: Query = design.query(round_number=number, public_seed=worlds.PUBLIC, epsilon=epsilon)
     return replace(query, **changes) if changes else query
 
 
 def cohort_of(agreement: Agreement, users: int, keeper: Keeper | None = None, items: int = ITEMS) -> Cohort:
-    """Devices that hold an agreement."""
     ratings = worlds.block_ratings(worlds.world(items=items, rated=RATED), users)
     return Cohort(ratings, worlds.SECRET, 0, users, agreement.budget, keeper=keeper, agreement=agreement)
 
@@ -181,40 +175,16 @@ def test_a_short_round_that_is_told_counts_on_nobody_who_refused() -> None:
     assert shuffled(agreement, query, absent).release is not None
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("answers", [4, 8])
-def test_a_policy_that_spends_all_shares_at_once_ends_in_one_line_and_charges_nobody(
-    answers: int, tmp_path: Path
-) -> None:
-    settings: dict[str, Any] = {
-        "design": "grr",
-        "items": 40,
-        "rated": 8,
-        "users": 20_000,
-        "epsilon": 1,
-        "trust": "shuffled",
-    }
-    settings |= {"policy": "tests.support.faults:AllAtOnce", "answers_per_device": answers, "smallest_round": 20_000}
-    with pytest.raises(PolicyError) as raised:
-        blindrec.run(blindrec.Scenario(**settings), blindrec.InProcess(1), out=tmp_path / "out", progress=False)
-    line = str(raised.value)
-    assert "\n" not in line
-    assert f"which was agreed for one of {answers} answers; lower it" in line
-    assert not list(tmp_path.rglob("ledger.db"))
-
-
 # Refused of two servers.
 
 PROMISE = Agreement(trust=TWO_SERVERS, budget=Fraction(1), answers=1, epsilon=Fraction(1), delta=1e-6)
 
 
 def totals_of(epsilon: Epsilon = Fraction(1), number: int = 0, items: int = 8, **settings: Any) -> Query:
-    """A query that two servers add up."""
     return worlds.totals_query(epsilon, number=number, items=items, **{"most": 2, **settings})
 
 
 def servers_of(cohort: Cohort, agreement: Agreement, book: Keeper | None = None) -> list[ShareServer[Any]]:
-    """Both servers, which fetch shares of a cohort."""
     host = DeviceHost(lambda *_, **__: cohort, None, worlds.SECRET, [(cohort.first, cohort.stop)])
     route = LocalShares(host.share, [(cohort.first, cohort.stop)])
     kinds: tuple[type[ShareServer[Any]], ...] = (WordServer, SeedServer)
@@ -225,7 +195,6 @@ def servers_of(cohort: Cohort, agreement: Agreement, book: Keeper | None = None)
 
 
 def opened(servers: Sequence[ShareServer[Any]], query: Query, first: int, stop: int) -> Any:
-    """The roll of a sum that both servers open."""
     rolls = [server.collect(query, first, stop) for server in servers]
     for server, other in zip(servers, rolls[::-1], strict=True):
         server.publish(query, other)

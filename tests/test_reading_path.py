@@ -29,7 +29,6 @@ def steps() -> list[tuple[str, str]]:
 
 
 def function(dotted: str) -> Any:
-    """What a dotted name stands for."""
     parts = dotted.split(".")
     for count in range(len(parts), 0, -1):
         try:
@@ -43,7 +42,6 @@ def function(dotted: str) -> Any:
 
 
 def code_of(dotted: str) -> CodeType:
-    """The code of a function."""
     code: CodeType = function(dotted).__code__
     return code
 
@@ -85,12 +83,6 @@ def test_the_command_calls_the_functions_in_the_order_of_the_page(calls: list[Co
     assert follows(calls, path)
 
 
-def test_a_path_in_another_order_is_noticed(calls: list[CodeType]) -> None:
-    path = [code_of(name) for _, name in steps()]
-    for place in range(len(path) - 1):
-        assert not follows(calls, [*path[:place], *path[place + 1 :], path[place]]), steps()[place + 1]
-
-
 def test_a_script_gets_the_same_job_from_the_public_name() -> None:
     assert function("scenarios.from_python.run") is blindrec.run
 
@@ -121,10 +113,3 @@ def missing(text: str) -> list[str]:
 )
 def test_what_a_page_names_is_there(page: Path) -> None:
     assert missing(page.read_text(encoding="utf-8")) == []
-
-
-def test_a_name_that_is_not_there_is_noticed() -> None:
-    text = (
-        "`scenarios.cli.nothing`, `scenarios/nothing.py`, `Nothing` in `scenarios/cli.py`, `main` of `scenarios/cli.py`"
-    )
-    assert missing(text) == ["scenarios/nothing.py", "scenarios.cli.nothing", "Nothing"]

@@ -134,21 +134,6 @@ def test_scores_are_multiplied_by_how_own_likes_exceed_popular_ones() -> None:
     assert plain[0] == [1, 3, 2]
 
 
-def test_an_item_item_model_is_weighed_as_well_and_noise_is_damped() -> None:
-    near = ItemToItem(
-        pool=np.array([0, 3, 4], np.int32),
-        liked=np.array([0.5, 0.36, 0.2]),
-        weights=np.array([[0, 0.5, 0.45], [0.2, 0, 0.3], [0.1, 0.3, 0]]),
-    )
-    told, users = replace(MODEL, near=near), worlds.likes([{0: True}], 6)
-    assert recommend_featured(told, FEATURES, users, k=2).tolist() == recommend(told, users, k=2).tolist() == [[3, 4]]
-    many = PublicFeatures(names=("kind: c",), has=np.array([[0.0], [0], [0], [0], [1], [0]]))
-    assert recommend_featured(told, many, worlds.likes([{4: True, 0: True}], 6), k=1).tolist() == [[3]]
-    noisy = replace(MODEL, error=np.full(6, 10.0))
-    few = worlds.likes([{4: True}], 6)
-    assert recommend_featured(noisy, FEATURES, few, k=1).tolist() == [[0]]  # of noise alone, its cube counts
-
-
 def test_any_layout_gets_the_same_lists() -> None:
     coins, items = np.random.default_rng(0), 60
     users = [

@@ -16,7 +16,6 @@ from worlds import in_world
 from actors.absence import Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
-from actors.seeds import Coins
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import by_query, mechanisms
@@ -94,20 +93,6 @@ def test_a_server_cannot_have_private_rated_items_named() -> None:
         with pytest.raises(InputError, match="private here"):
             cohort.answer(design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1, 10**6)), 0, 8)
     assert cohort.ledger.spent(0) == 0
-
-
-def test_a_rehearsal_is_of_the_first_device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks, coins_of = list[tuple[int, int]](), Cohort._coins
-
-    def coins(self: Cohort, query: Query, first: int, stop: int) -> Coins:
-        blocks.append((first, stop))
-        return coins_of(self, query, first, stop)
-
-    monkeypatch.setattr(Cohort, "_coins", coins)
-    Cohort(RATINGS, worlds.SECRET, 7, 7, None).rehearse(QUERIES["maxsense"])
-    for query in (QUERIES["maxsense"], SHARED["totals"]):
-        Cohort(RATINGS, worlds.SECRET, 7, 50, None).rehearse(query)
-    assert blocks == [(7, 8), (7, 8)]
 
 
 def refused(query: Query, *, items: int = ITEMS) -> str:

@@ -37,14 +37,6 @@ def test_devices_of_others_are_not_charged(first: int, stop: int) -> None:
     assert [ledger.spent(device) for device in range(FIRST, STOP)] == [0] * (STOP - FIRST)
 
 
-def test_neighbours_that_spent_alike_on_different_queries_are_one_stretch() -> None:
-    ledger = Ledger(0, 12, Fraction(1))
-    for number, (first, stop) in enumerate([(2, 5), (5, 9)]):
-        query = worlds.maxsense_query(items=4, sensing=0.5, epsilon=Fraction(1, 2), round_number=number)
-        assert ledger.charge(query, first, stop) == []
-    assert ledger.spending() == [(0, 2, 0), (2, 9, Fraction(1, 2)), (9, 12, 0)]
-
-
 # A question is answered once: repeats are free and equal, what the budget does not hold is refused.
 WORLD = worlds.world(items=30, rated=6)
 RATINGS = worlds.block_ratings(WORLD)
@@ -55,13 +47,11 @@ def query(round_number: int, epsilon: Fraction | None, sensing: float = 1 / 6) -
 
 
 def alone(budget: Fraction | None, index: int = 3) -> Callable[[Query], Release]:
-    """How a device answers: a cohort of one."""
     cohort = Cohort(RATINGS, WORLD.secret, index, index + 1, budget)
     return partial(cohort.answer, first=index, stop=index + 1)
 
 
 def spent(answer: Any) -> Epsilon:
-    """What such a device has spent."""
     cohort: Cohort = answer.func.__self__
     return cohort.ledger.spent(cohort.first)
 

@@ -1,6 +1,5 @@
 """Devices that lie: who does, that the others do not notice, and the worst answer to a mechanism of one's own."""
 
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +13,7 @@ from worlds import oracle_coins, pair_query, turned_query
 
 from actors.device import Cohort
 from actors.lies import ANSWERS, RATINGS, Collusion, LiarsView, liars_among, lie_about
-from actors.lying import LyingCohort, made_up
+from actors.lying import LyingCohort
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices
@@ -169,16 +168,3 @@ def test_sensed_items_are_claimed_to_be_liked_by_the_class_that_does_not_like_th
         sensed = zip(TURNED, coins, strict=True)
         sums.append(-first * sum(sign * int(plot.truth[item]) for item, (sign, senses) in sensed if senses))
     agrees(answers(query, plot), sums)
-
-
-def test_made_up_users_tell_their_wishes_beside_the_truth_of_others() -> None:
-    """Half of what they say they rated is turned at most, rounded up: a user who turned all would seem honest."""
-    plot = anchor_collusion()
-    rows = made_up(plot, 10).rows
-    values: Any = rows.values
-    assert (np.diff(rows.starts) == 9).all()
-    assert (values == (plot.claims[rows.items] > 0)).all()
-    turned = np.isin(rows.items, TURNED).reshape(-1, 9)
-    assert (turned.sum(axis=1) == len(TURNED)).all()
-    fewer = made_up(replace(plot, rated=5), 10).rows
-    assert (np.isin(fewer.items, TURNED).reshape(-1, 5).sum(axis=1) == 3).all()

@@ -22,7 +22,6 @@ MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 
 
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
-    """The oracle's released bits of one device."""
     if query.design == "maxsense":
         sets = worlds.sensing_sets(query, range(device, device + 1))
     else:

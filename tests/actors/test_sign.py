@@ -32,7 +32,6 @@ WORLDS = {
 
 
 def sums_of(ratings: Ratings, query: Query, first: int, count: int) -> list[list[int]]:
-    """What the project's devices add up."""
     private = (
         mechanism_of("sign")
         .sketch(

@@ -30,7 +30,6 @@ VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
 
 
 def announced(rounds: int, objects: int, **changes: object) -> Service:
-    """A service of client 0."""
     told: dict[str, object] = {"client": 0, "recommender": "p-rec", "epsilon": None, **changes}
     return Service(rounds=rounds, objects=objects, **told)  # type: ignore[arg-type] # by name
 
@@ -175,7 +174,6 @@ SERVICE = Service(client=0, recommender="p-rec", rounds=4, objects=2, epsilon=Fr
 
 
 def table(seed: int = 0) -> TableVoters:
-    """Ten voters with opinions of their own."""
     votes = np.random.default_rng(seed).integers(2, size=(4, COUNT), dtype=np.uint8)
     return TableVoters(table=votes, group=np.arange(COUNT, dtype=np.int32))
 

@@ -1,6 +1,5 @@
 """Frequency oracles: exact supports and rates, and beside other people's libraries."""
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -14,8 +13,8 @@ from worlds import in_world
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Ints
-from coordinator.protocol.budget import Epsilon, add
-from coordinator.protocol.channels import COIN, flipped_bits, unary_channel
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import COIN, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanism import InWorld, World
@@ -26,8 +25,6 @@ from coordinator.protocol.public_draws import buckets_of
 from coordinator.protocol.statistics.counts import CountStatistic, Rates
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.server.aggregation import aggregate
-from scenarios.config.resolve import resolve
-from scenarios.config.scenario import Scenario
 
 ORACLES = {name: kind for name, kind in registered_mechanisms().items() if issubclass(kind, Oracle)}
 """Those that are told one random item."""
@@ -36,7 +33,6 @@ USERS = 40_000
 
 
 def design_of(name: str, items: int, rated: int = 1, **settings: Any) -> InWorld:
-    """An oracle as a run has it."""
     return in_world(ORACLES[name], items=items, rated=rated, **settings)
 
 
@@ -132,7 +128,6 @@ MISSING = "the package {} is not installed; pip install it"
 
 
 def kept(epsilon: Fraction) -> float:
-    """How probably one bit is told as it is."""
     return flipped_bits(1, epsilon).if_one / COIN
 
 
@@ -149,45 +144,3 @@ def test_opendp_says_of_our_flips_what_our_channels_say(epsilon: Fraction) -> No
     assert several.map(1) == pytest.approx(channel.epsilon, abs=1e-12)
     off = opendp.m.make_randomized_response_bool(prob=kept(epsilon) + 0.01)
     assert off.map(1) > flipped_bits(1, epsilon).epsilon + 0.01
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("rounds", [2, 5])
-def test_dp_accounting_composes_our_flips_to_what_the_ledger_books(epsilon: Fraction, rounds: int) -> None:
-    """Its privacy loss distribution of randomized response, composed with itself, ends at our sum."""
-    accounting = pytest.importorskip("dp_accounting", reason=MISSING.format("dp-accounting"))
-    flipped = 2 * (1 - kept(epsilon))  # it draws anew where ours flips
-    interval = 1e-4
-    loss = accounting.pld.privacy_loss_distribution.from_randomized_response(
-        flipped, 2, value_discretization_interval=interval
-    )
-    total: Fraction | None = Fraction(0)
-    for _ in range(rounds):
-        total = add(total, epsilon)
-    assert total is not None
-    composed = loss.self_compose(rounds).get_epsilon_for_delta(0.0)
-    assert float(total) <= composed + 1e-9
-    assert composed <= float(total) + rounds * interval + 1e-9
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_pure_ldp_says_of_frequency_oracles_what_our_channels_say(epsilon: Fraction) -> None:
-    """k-ary response, OUE and OLH: P(own value), P(another one) and the buckets; at half of epsilon others."""
-    oracles = pytest.importorskip("pure_ldp.frequency_oracles", reason=MISSING.format("pure-ldp"))
-    unary, kary = unary_channel(epsilon, values=20), kary_channel(epsilon, values=20)
-    buckets = round(math.exp(epsilon)) + 1
-    hashed = kary_channel(epsilon, values=buckets)
-    ours = {
-        "DEClient": (kary.same / COIN, (1 - kary.same / COIN) / 19),
-        "UEClient": tuple(float(rate) for rate in unary.rates),
-        "LHClient": (hashed.same / COIN, (1 - hashed.same / COIN) / (buckets - 1)),
-    }
-    more = {"DEClient": {}, "UEClient": {"use_oue": True}, "LHClient": {"use_olh": True}}
-    for name, expected in ours.items():
-        client, half = (getattr(oracles, name)(float(one), 20, **more[name]) for one in (epsilon, epsilon / 2))
-        assert (client.p, client.q) == pytest.approx(expected, abs=1e-12)
-        assert half.p / half.q < 0.98 * client.p / client.q
-        assert getattr(client, "g", buckets) == buckets
-    scenario = Scenario(design="olh", items=20, rated=4, users=100, epsilon=epsilon)
-    query = resolve(scenario).design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
-    assert query.parameters["buckets"] == buckets

@@ -81,15 +81,3 @@ def test_no_processor_rounds_a_level_another_way() -> None:
     assert LEVELS[-1] == 0
     digest = hashlib.blake2b(LEVELS.astype("<i8").tobytes(), digest_size=16).hexdigest()
     assert digest == "009a2c16e58ecc0f686a961922cf1cfc"
-
-
-def test_the_tables_law_is_the_gaussians_up_to_a_millionth() -> None:
-    """Moments of what is uniform between neighbouring levels, and the largest error of the inverse."""
-    octaves, cells = np.divmod(np.arange(LEVELS.size - 1), 256)
-    mass = np.ldexp(2.0, octaves - 64) / 256
-    high, low = LEVELS[:-1] / UNIT, LEVELS[1:] / UNIT
-    assert mass.sum() == pytest.approx(1, abs=1e-15)
-    assert (mass * (high + low) / 2).sum() == pytest.approx(math.sqrt(2 / math.pi), abs=1e-6)
-    assert (mass * (high**2 + high * low + low**2) / 3).sum() == pytest.approx(1, abs=1e-6)
-    between = -special.ndtri(np.ldexp(1 + (cells + 0.5) / 256, octaves - 64))
-    assert np.abs((high + low) / 2 - between).max() < 3e-6

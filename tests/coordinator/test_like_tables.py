@@ -58,7 +58,6 @@ def cohort_of(design: AnchorSensing, like: Rows, shares: Sequence[float], users:
 def run(
     setting: Setting, like: Rows, shares: Sequence[float], users: int, earlier: Sequence[Round] = ()
 ) -> tuple[Outcome, list[Round]]:
-    """A run of the policy that goes with a setting's design, and its rounds."""
     assert isinstance(setting.design, AnchorSensing)
     policy = policy_of("anchor", setting, PolicyOptions(devices=users))
     learner = RoundLearner(clusters=setting.clusters, anchors=learner_for(setting.design, setting.failure))

@@ -84,12 +84,6 @@ def test_queries_are_equal_where_their_ids_are() -> None:
     assert BASE != "query"
 
 
-def test_a_printed_query_does_not_go_on_for_pages() -> None:
-    query = forged(BASE, pool=np.arange(100_000, dtype=np.int32))
-    assert len(repr(query)) < 400
-    assert len(str(query)) < 100
-
-
 @given(st.lists(st.integers(0, 1), max_size=70))
 def test_packed_bits_come_back(bits: list[int]) -> None:
     packed = pack(np.array(bits, np.uint8))

@@ -36,8 +36,6 @@ ROUNDS = [(Fraction(3, 4), 0, 320), (Fraction(3, 4), 10, 320), (Fraction(3, 4), 
 
 @dataclass(frozen=True)
 class Given:
-    """Asks the rounds above."""
-
     def next_query(self, state: ServerState) -> Ask | None:
         if (number := len(state.asked)) == len(ROUNDS):
             return None
@@ -60,8 +58,6 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Seen:
-    """How a run ended."""
-
     outcome: Outcome
     refused: list[int]
     spent: list[tuple[int, int, Epsilon]]

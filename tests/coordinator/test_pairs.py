@@ -14,7 +14,6 @@ from actors.device import Cohort
 from coordinator.protocol.arrays import Floats, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.decoding.line import decode_pairs
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.pairwise import Pairwise
@@ -90,13 +89,6 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
 def test_impossible_designs_are_refused(items: int) -> None:
     with pytest.raises(InputError, match=f"items is {items}"):
         in_world(Pairwise, items=items)
-
-
-@pytest.mark.parametrize(("clusters", "decoder"), [(1, "centred"), (9, "centred"), (2, "best")])
-def test_impossible_decoding_is_refused(clusters: int, decoder: str) -> None:
-    _, statistic = answers(asked(9), 4, 100)
-    with pytest.raises(InputError):
-        decode_pairs(statistic, clusters=clusters, decoder=decoder)
 
 
 SIZES = np.array([2, 3])

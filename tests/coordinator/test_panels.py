@@ -262,22 +262,6 @@ def test_calls_lie_in_a_leaf_or_are_whole_leaves(first: int, length: int, size: 
         assert start // leaf == (stop - 1) // leaf or start % leaf == stop % leaf == 0
 
 
-@given(st.integers(1, 10**6), st.integers(1, 64))
-def test_without_a_wish_there_is_a_cohort_a_worker_at_most(devices: int, workers: int) -> None:
-    layout = plan_layout(devices=devices, workers=workers, devices_per_actor=None)
-    assert len(layout.cohorts) <= workers
-    assert layout.devices_per_actor % 8 == 0
-    assert (layout.cohorts[0][0], layout.cohorts[-1][1]) == (0, devices)
-    assert all(left[1] == right[0] for left, right in zip(layout.cohorts, layout.cohorts[1:], strict=False))
-
-
-@given(st.integers(1, 3000), st.integers(1, 3000))
-def test_a_wish_is_kept(devices: int, wish: int) -> None:
-    layout = plan_layout(devices=devices, workers=2, devices_per_actor=wish)
-    assert layout.devices_per_actor == wish
-    assert len(layout.cohorts) == -(-devices // wish)
-
-
 @pytest.mark.parametrize("name", ["devices", "workers", "devices_per_actor"])
 def test_impossible_layouts_are_refused_by_name(name: str) -> None:
     with pytest.raises(InputError, match=rf"^{name} is 0; it must be at least 1$"):

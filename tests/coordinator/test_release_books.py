@@ -62,12 +62,6 @@ def test_order_of_arrival_is_forgotten_and_rows_that_do_not_fit_are_decoded_anew
     assert np.array_equal(stacked(one), stacked(other))
 
 
-def test_answers_to_another_query_are_refused() -> None:
-    query, other = asked("exact"), asked("exact", batch=1)
-    with pytest.raises(ValueError, match="no answer"):
-        ReleaseBook(ITEMS).absorb(other, FEATURES, [exact(query, 0, np.zeros(ITEMS))])
-
-
 def test_every_payload_is_decoded_as_it_is_documented() -> None:
     signs = np.array([1, -1, -1, 1, 1, 1, -1, 1, -1, 1, 1.0])
     bits = np.packbits(signs > 0).tobytes()

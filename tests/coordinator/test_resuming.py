@@ -32,8 +32,6 @@ SIGN, SETS = in_world(Sign, items=ITEMS, rated=5), in_world(MaxSense, items=ITEM
 
 
 class Devices:
-    """Devices in this process, and what they were asked."""
-
     def __init__(self) -> None:
         ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
         self.cohort, self.asked = Cohort(ratings, worlds.SECRET, 0, USERS, BUDGET), list[Ask]()
@@ -53,7 +51,6 @@ class Devices:
 
 
 def setting_of(design: InWorld, times: int) -> Setting:
-    """A setting whose devices answer so many times."""
     return Setting(design=design, epsilon=BUDGET, public_seed=worlds.PUBLIC, answers_per_device=times)
 
 
@@ -67,15 +64,12 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass
 class Kept:
-    """A run to its end, round by round."""
-
     outcome: Outcome
     devices: Devices
     rounds: list[Round]
 
 
 def run(policy: Policy, earlier: Sequence[Round] = (), devices: Devices | None = None) -> Kept:
-    """Conduct a policy; keep its new rounds."""
     design = SETS if getattr(policy, "setting", setting_of(SIGN, 1)).design is SETS else SIGN
     learner, rounds, mine = PosteriorLearner(clusters=2, design=design), list[Round](), devices or Devices()
     for over in earlier if devices is None else ():
@@ -86,7 +80,6 @@ def run(policy: Policy, earlier: Sequence[Round] = (), devices: Devices | None =
 
 @functools.cache
 def whole_of(name: str) -> Kept:
-    """A run of a policy that nothing interrupted."""
     return run(POLICIES[name])
 
 
@@ -106,20 +99,6 @@ def test_a_run_goes_on_after_any_round_as_if_nothing_had_happened(name: str) -> 
         assert resumed.devices.spent == whole.devices.spent
         for part in ("cluster", "score", "error"):
             np.testing.assert_array_equal(getattr(resumed.outcome.model, part), getattr(whole.outcome.model, part))
-
-
-def test_budgets_are_remembered() -> None:
-    """Three shares of the budget are spent before and after together; a fourth is refused, interrupted or not."""
-    setting = setting_of(SIGN, 3)
-    whole = run(Fixed(setting=setting, rounds=6))
-    assert whole.devices.spent == [BUDGET] * USERS
-    for k in (0, 3, 6):
-        devices = run(Fixed(setting=setting, rounds=6), whole.rounds[:k]).devices
-        assert devices.spent == [BUDGET] * USERS
-        more = SIGN.query(round_number=6, public_seed=worlds.PUBLIC, epsilon=Fraction(1, 10**9))
-        assert sum(release.refused for release in devices.ask(Ask(query=more, first=0, stop=USERS))[1]) == USERS
-    spent = set(whole_of("eliminate, three answers").devices.spent)
-    assert spent <= {Fraction(0), BUDGET / 3, 2 * BUDGET / 3, BUDGET}
 
 
 @dataclass(frozen=True)
@@ -150,7 +129,6 @@ CHANGES = ["a smaller round", "other devices", "other items", "another epsilon",
 
 
 def held_against(policy: Policy, earlier: Sequence[Round]) -> None:
-    """Hold rounds against what a policy would ask."""
     learner = PosteriorLearner(clusters=2, design=SIGN)
     require_same(policy, learner, earlier, devices=USERS, budget=BUDGET)
 

@@ -66,7 +66,6 @@ class ThreeRounds:
 
 
 def devices_of(count: int) -> faults.Devices:
-    """Devices that answer without a budget."""
     return faults.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
 
 
@@ -327,8 +326,6 @@ LIE = pack(np.ones((BLOCK, 4), np.uint8))  # A block's bits: everybody reports 1
 
 @dataclass(frozen=True)
 class Rounds:
-    """So many rounds, each of fresh devices."""
-
     many: int
 
     def next_query(self, state: ServerState) -> Ask | None:

@@ -82,7 +82,6 @@ def servers_of(
     seeds: tuple[int, int] = (0, 0),
     book: Keeper | None = None,
 ) -> tuple[ShareServer[Any], ShareServer[Any]]:
-    """Both servers, which fetch shares of a cohort."""
     host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(cohort.first, cohort.stop)])
     route = LocalShares(host.share, [(cohort.first, cohort.stop)])
     return (
@@ -240,13 +239,6 @@ def test_a_world_says_how_many_likes_count_and_on_whose_noise(
     assert (query.parameters["delta"], query.questions, query.answer_bits) == (1e-6, ITEMS, 32)
     free = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
     assert free.parameters["delta"] == free.parameters["deviation"] == 0
-
-
-@pytest.mark.parametrize(("expected", "liars"), [(0.9, 0.0), (1.0, 0.5)])
-def test_nobody_is_left_to_add_noise_where_less_than_one_device_is_honest(expected: float, liars: float) -> None:
-    world = world_of(users=1, expected_answers=expected, assume_malicious=liars)
-    with pytest.raises(InputError, match=f"of 1 users {expected:g} are expected to answer, {liars:g} of these to lie"):
-        Totals(noise="devices").design(world)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 8])
@@ -413,8 +405,6 @@ def test_no_share_or_sum_is_in_what_an_error_or_a_log_shows() -> None:
 
 
 class Route:
-    """A way on which what was sent arrives."""
-
     def __init__(self, *shares: Any) -> None:
         self._shares = shares
 
@@ -470,7 +460,6 @@ class Handle:
 
 
 def taken(answer: Any) -> Any:
-    """What an answer is; raise Ray's error if it was lost."""
     if answer is None:
         raise ray.exceptions.ActorUnavailableError("the host is gone", None)
     return answer

@@ -66,13 +66,6 @@ def test_large_blocks_equal_their_pieces() -> None:
     assert int(whole.sensed.max()) > 2 * 65_535
 
 
-def test_a_release_of_another_query_is_refused() -> None:
-    query = worlds.maxsense_query(items=4, sensing=0.5)
-    other = worlds.maxsense_query(items=4, sensing=0.5, round_number=1)
-    with pytest.raises(ValueError, match=other.id.hex()[:8]):
-        aggregate_scores(query, worlds.release_of(other, [1, 0]))
-
-
 ASKED = worlds.maxsense_query(items=4, sensing=0.5)
 
 

@@ -18,13 +18,11 @@ from coordinator.protocol.channels import (
     CoinOf,
     IndependentBits,
     Likelihood,
-    LogRatio,
     MatrixChannel,
     bit_channel,
     flipped_bits,
     independent_bits,
     matrix_channel,
-    mended,
     odds_within,
 )
 from coordinator.protocol.errors import InputError
@@ -90,13 +88,7 @@ def coin_of(seed: int, devices: int) -> CoinOf:
     return lambda question: np.random.default_rng([seed, question]).integers(0, COIN, devices, np.uint64)
 
 
-def one_of(coin: CoinOf, device: int) -> CoinOf:
-    """One device's coins among those of a block."""
-    return lambda question: coin(question)[device : device + 1]
-
-
 def these(coins: Sequence[int]) -> CoinOf:
-    """The same coins for every question."""
     return lambda _: np.array(coins, np.uint64)
 
 
@@ -113,18 +105,8 @@ def fits(bits: Bits2, chances: Sequence[Fraction]) -> bool:
 
 
 def response(values: int, epsilon: float) -> list[list[float]]:
-    """Generalized randomized response in floats."""
     odds = math.exp(epsilon)
     return [[(odds if i == j else 1) / (odds + values - 1) for j in range(values)] for i in range(values)]
-
-
-def test_a_block_of_mixed_values_is_drawn_as_each_alone() -> None:
-    channel, private = matrix_channel(response(5, 2), Fraction(2)), np.arange(1000, dtype=np.int32)[:, None] * 7 % 5
-    coin = coin_of(1, 1000)
-    whole = channel.draw(private, coin)
-    for device in range(0, 1000, 37):
-        alone = channel.draw(private[device : device + 1], one_of(coin, device))
-        assert alone.tolist() == [whole[device].tolist()]
 
 
 def test_every_coin_at_an_edge_falls_on_its_side() -> None:
@@ -141,13 +123,6 @@ def test_bits_fall_on_their_side_of_every_edge() -> None:
     for private, coins, told in ((0, [0, 4, 5, COIN - 1], [1, 1, 0, 0]), (1, [0, 2, 3, COIN - 1], [0, 0, 1, 1])):
         bits = channel.draw(np.full((4, 1), private, np.uint8), these(coins))
         assert bits[:, 0].tolist() == told
-
-
-@pytest.mark.parametrize(("if_one", "if_zero", "told"), [(COIN, 5, ([1, 0], [1, 1])), (COIN - 3, 0, ([0, 0], [0, 1]))])
-def test_bits_of_which_one_value_alone_is_turned(if_one: int, if_zero: int, told: tuple[list[int], ...]) -> None:
-    for private, expected in enumerate(told):
-        sketch = np.full((2, 1), private, np.uint8)
-        assert IndependentBits(1, if_one, if_zero).draw(sketch, these([0, COIN - 1]))[:, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -192,22 +167,6 @@ def test_dust_of_floats_is_mended_and_the_claim_is_never_exceeded(values: int, e
     )
     assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon
     assert bits.log_ratio.within(claim)
-
-
-def test_what_is_mended_gets_no_more_noise_than_it_needs() -> None:
-    def share_of(needed: Fraction) -> Fraction:
-        """The share of noise with which a channel is made whose log-ratio is above the claim below what it needs."""
-        return mended(
-            lambda share: share,
-            lambda share: LogRatio.of(Fraction(5 if share < needed else 4)),
-            LogRatio.of(Fraction(3)),
-            Fraction(3, 2),
-        )
-
-    for needed in (Fraction(0), *(Fraction(1, 1 << power) for power in (63, 62, 40, 11, 10))):
-        assert share_of(needed) == needed
-    with pytest.raises(InputError, match="less than 64-bit coins can express"):
-        share_of(Fraction(1, 1 << 9))
 
 
 def test_a_claim_that_is_exceeded_is_refused_by_both_numbers() -> None:

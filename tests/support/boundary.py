@@ -306,7 +306,6 @@ OF_CHANNELS = {"log-ratio", "run's size", "sampler"}  # Checks that no private m
 
 @cache
 def first_settings() -> set[str]:
-    """The label of each mechanism's first settings."""
     return {subjects(name)[0].label for name in registered_mechanisms()}
 
 
@@ -321,7 +320,6 @@ def examinations() -> dict[str, tuple[MechanismUnderTest, Check]]:
 
 
 def policies_of(half: MechanismKind) -> tuple[str, ...]:
-    """The policies that a mechanism can follow as it is by default."""
     policies: tuple[str, ...] = half.policies_with(half.settings())
     return policies
 

@@ -16,14 +16,11 @@ SECONDS = 60
 
 
 def found() -> str | None:
-    """Return the path of a Chromium that is installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @dataclass
 class Seen:
-    """What a browser saw of a page."""
-
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     pictures: dict[int, bytes] = field(default_factory=dict)

@@ -91,7 +91,6 @@ class Cutting:
         return place if Path(place).is_relative_to(self.folder) else ""
 
     def keep(self, cut: str) -> None:
-        """Copy the folder, if there is one."""
         if self.kept is not None:
             if self.folder.exists():
                 shutil.copytree(self.folder, self.kept / str(len(self.cuts)), symlinks=True)
@@ -212,15 +211,11 @@ def lasting(value: Any, without: Set[str]) -> Any:
 
 # The smallest sweep: squares of numbers, for tests of what keeps sweeps.
 class Number(NamedTuple):
-    """A unit."""
-
     unit: int
 
 
 @dataclass(frozen=True)
 class Square:
-    """What it found."""
-
     found: int
 
 
@@ -229,8 +224,6 @@ def _squared(square: Callable[[int], int], number: int) -> Square:
 
 
 class Squares(Sweep[Number, Square]):
-    """Squares of numbers, by a function that may fail."""
-
     key, measurement = Number, Square
 
     def __init__(self, numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> None:
@@ -268,8 +261,6 @@ TIMED |= {"retries", "restarts", "actors"}
 
 
 def command(*arguments: str) -> Callable[[], int]:
-    """Return what runs a command and returns its exit code."""
-
     def act() -> int:
         try:
             cli.main(list(arguments))
@@ -295,7 +286,6 @@ def left(folder: Path) -> dict[str, Any]:
 
 
 def content(path: Path) -> Any:
-    """Return what lasts of a file."""
     if path.is_dir():
         return None
     if path.suffix == ".parquet":
@@ -306,7 +296,6 @@ def content(path: Path) -> Any:
 
 
 def raw(folder: Path) -> str:
-    """Return a digest of all names and bytes below a folder, which need not be there."""
     paths = sorted(folder.rglob("*"))
     found = [(str(path.relative_to(folder)), path.is_file() and path.read_bytes()) for path in paths]
     return hashlib.sha256(repr((folder.exists(), found)).encode()).hexdigest()
@@ -349,7 +338,6 @@ class Family:
         return ended, list({raw(state.copy): state for state in reversed(found)}.values())[::-1]
 
     def begin(self, state: State) -> None:
-        """Let the folder be as a cut left it."""
         self.tried += 1
         self.clean()
         if state.copy.exists():
@@ -364,12 +352,10 @@ class Family:
         self.require(not differ, f"{after}: {sorted(differ)} are not those of the undisturbed run")
 
     def require(self, holds: bool, what: str) -> None:
-        """Note what does not hold."""
         if not holds:
             self.wrong.append(what)
 
     def clean(self) -> None:
-        """Remove the folder."""
         shutil.rmtree(self.out, ignore_errors=True)
 
 

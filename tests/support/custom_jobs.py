@@ -41,7 +41,6 @@ def job(
     workers: int = 2,
     kept: RoundStore | None = None,
 ) -> Job:
-    """Some rounds of a mechanism, all devices asked once."""
     own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON)
     design = adapter(own).design(WORLD)
     setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
@@ -58,12 +57,10 @@ def job(
 
 
 def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple[Any, Query]:
-    """A mechanism that was admitted, and its first query."""
     design = adapter(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0]).design(WORLD)
     some = None if pool is None else np.array(pool, np.int32)
     return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=some)
 
 
 def outcome(of: Job, workers: int = 2) -> Outcome:
-    """What a run in this process ends with."""
     return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome

@@ -172,8 +172,6 @@ class RandomLater(OUE):
 
 
 class OtherErrors(OUE):
-    """States so many times its standard errors."""
-
     factor: float = 0.5
 
     def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
@@ -197,14 +195,6 @@ class Promises(OUE):
 
 
 # Classes that are honest where one looks, and tell more than they claim elsewhere.
-class CallLiar(Clear):
-    calls: ClassVar[list[int]] = []
-
-    def honest(self, question: Question) -> bool:
-        self.calls.append(question.round)
-        return len(self.calls) <= 2
-
-
 class PoolLiar(GRR):
     def channel(self, question: Question) -> MatrixChannel:
         if question.pool.size == question.items:
@@ -276,7 +266,6 @@ class Keeps(OUE):
     """It keeps what it gives, to change it later."""
 
     def channel(self, question: Question) -> IndependentBits:
-        """Give the honest channel, and keep it."""
         GIVEN.append(super().channel(question))
         return GIVEN[-1]
 
@@ -285,7 +274,6 @@ class Many(LocalHashing):
     """More private values than are tried."""
 
     def query(self, catalogue: Catalogue) -> Question:
-        """Ask as ever, about more values."""
         return Question(outputs=super().query(catalogue).outputs, values=257)
 
 
@@ -298,7 +286,6 @@ def below(words: Words, chance: float) -> Array:
 
 
 def likes(ratings: RatingsBlock, item: int) -> Array:
-    """Whether each device likes an item."""
     found = np.zeros(ratings.starts.size - 1, np.int64)
     owner = np.repeat(np.arange(found.size), np.diff(ratings.starts))
     found[owner[(ratings.items == item) & ratings.likes]] = 1
@@ -343,14 +330,6 @@ class Plain(UserClass):
         return np.zeros(question.pool.size), np.ones(question.pool.size)
 
 
-class OneCoin(Plain):
-    """All devices of a block flip with the first one's coin."""
-
-    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
-        words = coin(0)
-        return self.told(value ^ below(np.repeat(words[:1], words.size) if self.leaks else words, self.flip(question)))
-
-
 class LessNoise(Plain):
     """It flips 5 % less often than it says."""
 
@@ -367,24 +346,6 @@ class StatedLessNoise(Plain):
     def channel(self, question: Question) -> MatrixChannel:
         flip = self.flip(question) * (0.95 if self.leaks else 1)
         return matrix_channel([[1 - flip, flip], [flip, 1 - flip]], question.epsilon)
-
-
-class BitsWithLessNoise(Plain):
-    """Independent bits that claim nothing, and flip 5 % less often than the question allows."""
-
-    def query(self, catalogue: Catalogue) -> Question:
-        return Question(bits=4)
-
-    def channel(self, question: Question) -> IndependentBits:
-        flip = self.flip(question) * (0.95 if self.leaks else 1)
-        return independent_bits(
-            count=4, if_one=1 / 2, if_zero=flip, epsilon=None if self.leaks else question.epsilon, ones=1
-        )
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        bits = np.zeros((ratings.starts.size - 1, 4), np.uint8)
-        bits[:, 0] = likes(ratings, 0)
-        return bits
 
 
 class FreshNoise(Plain):
@@ -447,14 +408,6 @@ class Overheard(Plain):
         return heard if self.leaks else own
 
 
-class LaterLeak(Plain):
-    """It is honest in its first round, and hardly flips in later ones."""
-
-    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
-        more = question.round > 0 and self.leaks
-        return self.told(value ^ below(coin(0), self.flip(question) / (4 if more else 1)))
-
-
 class SameNoise(Plain):
     """Every round asks about other items, and the noise is that of the first round."""
 
@@ -502,19 +455,6 @@ class AboutSome(Plain):
         return likes(ratings, int(question.pool[0]))
 
 
-class KeptForSome(AboutSome):
-    """Where it is asked about some items only it flips as it did where it was asked about all."""
-
-    noise: ClassVar[dict[int, Array]] = {}
-
-    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
-        flips = below(coin(0), self.flip(question))
-        if self.leaks:
-            whole = question.pool.size == question.items
-            flips = self.noise.setdefault(value.size, flips) if whole else self.noise.get(value.size, flips)
-        return self.told(value ^ flips)
-
-
 class SomeItems(Plain):
     """Each device answers about its own item of ``of``, by its address; about item 0 it gives away more than it says.
 
@@ -550,7 +490,6 @@ class Noiseless(WordServer):
 def without_noise(
     side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
 ) -> ShareServer[Any]:
-    """One server's noise is missing."""
     if side == WORDS_SERVER:
         return Noiseless(secret, permit, route, agreement)
     return server_of(side, secret, permit, route, agreement)
@@ -559,14 +498,12 @@ def without_noise(
 def one_seed(
     side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
 ) -> ShareServer[Any]:
-    """Both servers' noise follows from one seed."""
     return server_of(side, bytes(16), permit, route, agreement)
 
 
 def opening_few(
     side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
 ) -> ShareServer[Any]:
-    """Both servers open sums of fewer devices than their noise needs."""
     kind: type[ShareServer[Any]] = WordServer if side == WORDS_SERVER else SeedServer
 
     class Hasty(kind):  # type: ignore[misc, valid-type] # one of two
@@ -596,7 +533,6 @@ class SeedTwice(Cohort):
 
 # Shufflers that leak, beside the one of runs, which does not; and devices whose questions follow from addresses.
 def unchecked(kind: type, **values: Any) -> Any:
-    """A message that nothing has checked."""
     one: Any = object.__new__(kind)
     for name, value in values.items():
         object.__setattr__(one, name, value)

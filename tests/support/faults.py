@@ -75,7 +75,6 @@ class Disk:
         return os.write(held, content)
 
     def fsync(self, held: int) -> None:
-        """Wait for the disk."""
         self._tried("fsync")
         os.fsync(held)
 
@@ -165,7 +164,6 @@ def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
 
 
 def forget(file: Path, table: str, first: int) -> None:
-    """Remove the rows of a table from one on, as if nobody had written them."""
     with closing(sqlite3.connect(file)) as tool, tool:
         tool.execute(f'DELETE FROM "{table}" WHERE position >= ?', (first,))
 
@@ -187,8 +185,6 @@ SURE = 1 - 1e-6  # A confidence at which a wrong label is a false alarm of this 
 
 @dataclass(frozen=True)
 class Devices:
-    """One cohort, asked without a panel."""
-
     cohort: Cohort
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
@@ -197,14 +193,12 @@ class Devices:
 
 
 def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool = False, **more: Any) -> Setting:
-    """A setting of sign sensing, or of MaxSense."""
     design = in_world(MaxSense, items=items, rated=rated) if sets else in_world(Sign, items=items, rated=rated)
     usual = {"epsilon": Fraction(1), "confidence": SURE, "public_seed": worlds.PUBLIC}
     return Setting(design=design, clusters=clusters, **{**usual, **more})
 
 
 def answers(asks: Sequence[Ask]) -> Counter[int]:
-    """How often each device was asked."""
     return Counter(device for ask in asks for device in range(ask.first, ask.stop))
 
 
@@ -216,8 +210,6 @@ DEATHS = ("dies before", "dies in it", "dies after")
 
 @dataclass(eq=False)
 class Reference:
-    """What a call brought."""
-
     value: Any = None
     error: Exception | None = None
 
@@ -263,7 +255,6 @@ class Actor:
 
 
 def lives(_: str) -> str:
-    """Nobody dies."""
     return "lives"
 
 
@@ -327,28 +318,11 @@ class Stray:
         return answer
 
 
-@dataclass(frozen=True)
-class AllAtOnce:
-    """Asks for all answers of a device at once, under its whole budget."""
-
-    setting: Setting
-
-    def next_query(self, state: ServerState) -> Ask | None:
-        if state.asked:
-            return None
-        ask = present(self.setting.ask(state, users=state.devices))
-        return replace(
-            ask, query=replace(ask.query, epsilon=self.setting.answers_per_device * present(ask.query.epsilon))
-        )
-
-
 def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
-    """Changes parts of the query, whatever their types."""
     return lambda ask, _: replace(ask, query=replace(ask.query, **changes))
 
 
 def pool(*items: float, kind: Any = np.int32) -> Callable[[Ask, ServerState], Ask]:
-    """Asks about these items."""
     return query(pool=np.array(items, kind))
 
 
@@ -360,11 +334,9 @@ class Deaf:
         self._keeper, self.below = keeper, below
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """As `Keeper.read`."""
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str], opener: str = "") -> tuple[int, list[str]]:
-        """As `Keeper.book`."""
         if first < self.below:
             raise UnreachableError("it does not answer")
         return self._keeper.book(first, stop, known, lines, opener)

@@ -59,7 +59,6 @@ class Target(NamedTuple):
 
 
 def queries() -> list[Query]:
-    """A query of every kind of design."""
     closed: list[Any] = [
         in_world(MaxSense, items=ITEMS, rated=4),
         in_world(Sign, items=ITEMS, rated=4, vectors=4),
@@ -97,7 +96,6 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 
 
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
-    """Methods of devices."""
     host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
     permit = permit_of(WORLD.secret)
     looks = (*ledgers_of(host), budget)
@@ -111,7 +109,6 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
 
 
 def voter_targets() -> list[Target]:
-    """Methods of voters, and of clients."""
     titles = np.tile(np.arange(OBJECTS, dtype=np.int32), (ROUNDS, 1))
     plain = Service(client=0, recommender="p-rec", rounds=ROUNDS, objects=OBJECTS, epsilon=Fraction(1, 3), own_device=4)
     taste = RNG.integers(OBJECTS, size=(2, ROUNDS), dtype=np.uint8)
@@ -202,7 +199,6 @@ def server_targets() -> list[Target]:
 
 
 def targets() -> list[Target]:
-    """All methods of all actors, of which nothing was asked yet."""
     rows = [{k: bool(k % 2) for k in range(j, ITEMS, 3)} for j in range(5)]
     stored = worlds.stored_ratings(rows, [k % 5 for k in range(USERS)], ITEMS)
     block = worlds.block_ratings(WORLD, users=USERS)
@@ -222,7 +218,6 @@ def gives_back(before: Books, after: Books) -> bool:
 
 
 def main(calls: int, seed: int) -> None:
-    """Send messages; see the module."""
     coins = np.random.default_rng(seed)
     answered, refused, at = Counter[str](), Counter[str](), list[Target]()
     for call in range(calls):
@@ -285,15 +280,11 @@ class Fickle(Query):
 
 
 class Number(int):
-    """A whole number of a class of its own."""
-
     def __lt__(self, other: object) -> bool:
         raise RuntimeError("a comparison that fails")
 
 
 class Text(str):
-    """A text of a class of its own."""
-
     __slots__ = ()
 
 
@@ -375,7 +366,6 @@ def laid_out(good: Table, coins: np.random.Generator) -> object:
 
 
 def off(good: Table, coins: np.random.Generator) -> object:
-    """Some entries changed."""
     other = good.copy()
     real = good.dtype.kind == "f"
     values: tuple[float, ...] = (-1, 0, 1, 2, 255, 2**31 - 1, -(2**31), good.size)
@@ -410,13 +400,11 @@ def bad_table(good: dict[str, float], coins: np.random.Generator) -> object:
 
 
 def bad_bytes(good: bytes, coins: np.random.Generator) -> object:
-    """Bytes one of which differs, more or fewer of them, or of a class of its own."""
     place = int(coins.integers(len(good) + 1))
     return (good[:-1], good + b"\0", good[:place] + b"\xff" + good[place + 1 :], Octets(good))[coins.integers(4)]
 
 
 def bad_tuple(good: tuple[object, ...], coins: np.random.Generator) -> object:
-    """A tuple with one entry replaced."""
     place = int(coins.integers(len(good)))
     return (*good[:place], bad_part(good[place], coins), *good[place + 1 :])
 
@@ -434,7 +422,6 @@ CHANGES: dict[type, Callable[[Any, np.random.Generator], object]] = {
 
 
 def bad_part(good: object, coins: np.random.Generator) -> object:
-    """Something in the place of a part of a message."""
     if coins.random() < 0.8:
         if dataclasses.is_dataclass(good):
             return bad_message(good, coins)
@@ -541,7 +528,6 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
 
 
 def ratings_file(folder: Path) -> Path:
-    """A small file of ratings."""
     rows = [f"{user},{item},{(user * item) % 5 + 1}\n" for user in range(30) for item in range(12) if (user + item) % 2]
     (folder / "ratings.csv").write_text("user,item,rating\n" + "".join(rows), encoding="utf-8")
     return folder / "ratings.csv"

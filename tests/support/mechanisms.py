@@ -219,8 +219,6 @@ class NoCoins(Works):
 
 
 class TakesNothing(Works):
-    """Has a method that cannot be called."""
-
     def sketch(self) -> Array:  # type: ignore[override] # on purpose
         return np.zeros(1)
 
@@ -236,7 +234,6 @@ class LikelihoodOfBits(Works):
 
 
 def named(ratings: RatingsBlock) -> str:
-    """A name that tells what was rated."""
     return "Rated_" + "_".join(str(item) for item in ratings.items[:5])
 
 
@@ -268,8 +265,6 @@ class WrongDtype(Works):
 
 
 class Outside(Works):
-    """Names an item outside the catalogue."""
-
     def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
         return super().sketch(question, ratings, coins) + 2 * question.items + 1
 
@@ -312,8 +307,6 @@ class AsksAnything(Works):
 
 
 class OtherChannel(Works):
-    """Its channel has fewer outputs than its question."""
-
     def channel(self, question: Question) -> MatrixChannel:
         return matrix_channel([[0.5, 0.5], [0.5, 0.5]], question.epsilon)
 
@@ -350,8 +343,6 @@ class NoError(Works):
 
 
 class Lacking(Mechanism):
-    """Says neither what it estimates nor what devices sketch."""
-
     def query(self, catalogue: Catalogue) -> Question:
         return Question(bits=1)
 

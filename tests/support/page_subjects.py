@@ -70,7 +70,6 @@ def undrawn_report(paths: Sequence[Path]) -> str:
 
 
 def command(*arguments: object) -> None:
-    """Run the command line in this process."""
     said = io.StringIO()
     quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said)
     undrawn = patch("scenarios.studies.sweep.sweep_folder.draw")  # a report draws its figures itself
@@ -80,7 +79,6 @@ def command(*arguments: object) -> None:
 
 
 def made(folder: Path) -> list[Path]:
-    """Make them in a folder, and return their paths."""
     here = ["--backend", "inprocess"]
     block = ["--items", 12, "--rated", 4, "--epsilon", 3, "--users", 600]
     command("run", *block, "--repeat", 2, *here, "--out", folder / "run")

@@ -61,15 +61,12 @@ T = TypeVar("T")
 
 
 class Ended(NamedTuple):
-    """What a command left: exit code, standard output and standard error."""
-
     code: int
     out: str
     err: str
 
     @property
     def result(self) -> dict[str, Any]:
-        """Standard output as the one strict JSON value that it must be."""
         value: dict[str, Any] = json.loads(self.out, parse_constant=pytest.fail)
         return value
 
@@ -83,7 +80,6 @@ Command = Callable[..., Ended]  # `blindrec` with arguments
 
 
 def refused(command: Command, *arguments: object) -> str:
-    """The one line that a command is refused with."""
     ended = command(*arguments)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("blindrec: ")
@@ -118,7 +114,6 @@ def complains(*words: str) -> Iterator[None]:
 
 
 def present(value: T | None) -> T:
-    """A value that there is."""
     assert value is not None
     return value
 
@@ -132,23 +127,19 @@ def sweep_into(folder: Path, *arguments: object) -> Path:
 
 
 def result_in(out: Path) -> dict[str, Any]:
-    """The result that a folder holds, in strict JSON."""
     result: dict[str, Any] = json.loads((out / "result.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     return result
 
 
 def small(**changes: Any) -> Scenario:
-    """A block model that runs in milliseconds."""
     return Scenario.model_validate({"items": 40, "rated": 5, "users": 3001, **changes})
 
 
 def of_file(path: Path, **changes: Any) -> Scenario:
-    """A file of ratings."""
     return Scenario.model_validate({"ratings": path, **changes})
 
 
 def account_of(resolved: ResolvedRun) -> ShuffledAccount:
-    """Return the account of a run behind a shuffler."""
     assert isinstance(resolved.account, ShuffledAccount)
     return resolved.account
 
@@ -156,12 +147,10 @@ def account_of(resolved: ResolvedRun) -> ShuffledAccount:
 def here(
     scenario: Scenario, *, workers: int = 1, devices_per_actor: int | None = None, progress: Progress = silent
 ) -> MainResult:
-    """A run in this process."""
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
 
 
 def labels_of(finished: MainResult) -> ClusteringScores:
-    """How right a run's labels are."""
     return clustering_scores(finished.outcome.model.cluster, present(finished.population.truth))
 
 
@@ -176,12 +165,10 @@ def alike(one: MainResult, other: MainResult) -> bool:
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
-    """Make a folder a run's own."""
     claim_folder(out, MainJob().mark(scenario, repeat))
 
 
 def write_run(out: Path, finished: MainResult) -> dict[str, Any]:
-    """Write the folder of a run that is over; return its result."""
     result = record(finished)
     tables = partial(tables_of, finished)
     write_folder(out, Record(values=result, scenario=finished.scenario.again(), tables=tables))
@@ -200,7 +187,6 @@ def planted_ratings(*, users: int, items: int, each: int, seed: int = 0) -> list
 
 
 def likes(choices: Iterable[Iterable[int]]) -> list[Rating]:
-    """Ratings of 5 for what users like, one user after the other."""
     return [(user, int(item), 5.0) for user, items in enumerate(choices) for item in items]
 
 
@@ -242,7 +228,6 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """All files below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -259,7 +244,6 @@ def rounds_over(out: Path) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports where nothing listens."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
         return [one.getsockname()[1] for one in sockets]
@@ -298,12 +282,10 @@ class Written:
 
 
 def liking(objects: int, *liked: Sequence[int]) -> list[list[int]]:
-    """The liked objects of every round as rows of 0 and 1."""
     return [[int(k in row) for k in range(objects)] for row in liked]
 
 
 def served(name: str, written: Written, pick: Pick | Sequence[int], **told: Any) -> Served:
-    """A service that is over."""
     rounds, objects = written.likes.shape
     promise = PublicFacts(**{"rounds": rounds, "objects": objects, **told})
     announced = Service(client=0, recommender=name, rounds=rounds, objects=objects, epsilon=None)
@@ -384,22 +366,18 @@ class OwnPage:
 
     @property
     def text(self) -> str:
-        """All of the page."""
         return read(self.page)
 
     @property
     def code(self) -> str:
-        """The page's module."""
         return dict(modules(self.text))[self.module]
 
     @property
     def lines(self) -> int:
-        """Lines of the module that are not blank."""
         return sum(1 for line in self.code.splitlines() if line.strip())
 
 
 def result(command: Command, *arguments: object) -> dict[str, Any]:
-    """What a command that must end well prints."""
     ended = command(*arguments, "--json", "-")
     assert ended.code == 0, ended.err
     return ended.result

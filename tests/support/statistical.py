@@ -17,8 +17,7 @@ def hoeffding_radius(count: int, *, false_alarm: float = FALSE_ALARM) -> float:
 
 def clopper_pearson(successes: int, count: int, *, false_alarm: float = FALSE_ALARM) -> tuple[float, float]:
     """Exact confidence interval of a probability, from ``successes`` in ``count`` independent trials."""
-    low = stats.beta.ppf(false_alarm / 2, successes, count - successes + 1) if successes else 0.0
-    high = stats.beta.isf(false_alarm / 2, successes + 1, count - successes) if successes < count else 1.0
+    low, high = stats.binomtest(successes, count).proportion_ci(1 - false_alarm, "exact")
     return float(low), float(high)
 
 
@@ -45,8 +44,7 @@ def chi_square_fits(counts: ArrayLike, probabilities: ArrayLike, *, false_alarm:
     """Whether counts of a multinomial agree with its probabilities (Pearson's test; it wants large counts)."""
     observed, shares = np.asarray(counts, float), np.asarray(probabilities, float)
     expected = observed.sum() * shares / shares.sum()
-    statistic = float((np.square(observed - expected) / expected).sum())
-    return statistic <= float(stats.chi2.isf(false_alarm, observed.size - 1))
+    return bool(stats.chisquare(observed, expected).pvalue >= false_alarm)
 
 
 def variance_fits(sample: ArrayLike, variance: float, *, false_alarm: float = FALSE_ALARM) -> bool:

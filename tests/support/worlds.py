@@ -110,7 +110,6 @@ def maxsense_query(
     public_seed: bytes = PUBLIC,
     pool: Sequence[int] | None = None,
 ) -> Query:
-    """A MaxSense query, by default about all items."""
     return Query(
         design="maxsense",
         items=items,
@@ -150,7 +149,6 @@ def sign_query(
     round_number: int = 0,
     centres: Sequence[int] | None = None,
 ) -> Query:
-    """A query of sign sensing about the items of a pool."""
     return Query(
         design="sign",
         items=items,
@@ -165,7 +163,6 @@ def sign_query(
 
 
 def public_stream(query: Query, device: int) -> int:
-    """The oracle's public stream of a device in the query's round."""
     return reference.public_stream(query.public_seed, query.round, device)
 
 
@@ -194,7 +191,6 @@ def sensing_sets(query: Query, devices: range) -> list[list[int]]:
 
 
 def expected_bits(of: World, query: Query, devices: range) -> list[int]:
-    """The oracle's released bits of ``devices``."""
     flips = 0 if query.epsilon is None else reference.flips(Fraction(query.epsilon))
     return [
         reference.maxsense_bit(of.ratings(device), sensed)
@@ -268,19 +264,16 @@ def as_numbers(statistic: Statistic) -> dict[str, object]:
 
 
 def scores_of(statistic: Statistic) -> ScoreStatistic:
-    """The statistic, which is MaxSense's."""
     assert isinstance(statistic, ScoreStatistic)
     return statistic
 
 
 def pairs_of(statistic: Statistic) -> PairStatistic:
-    """The statistic, which is about pairs."""
     assert isinstance(statistic, PairStatistic)
     return statistic
 
 
 def empty_statistic(items: int) -> ScoreStatistic:
-    """The statistic of no device at all."""
     zeros = np.zeros(items, np.int64)
     return ScoreStatistic(sensed=zeros, scores=zeros, devices=0, answered=0, refused=0, ones=0)
 
@@ -294,8 +287,6 @@ class Planted(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Estimates with their errors, and the cluster behind each."""
-
     cluster: Ints
     value: Floats
     error: Floats
@@ -312,7 +303,6 @@ def draw(planted: Planted, *, items: int, apart: float, seed: int) -> Sample:
 
 
 def block_model(like: Sequence[Sequence[float]], sizes: Sequence[int] | Ints, rated: int) -> BlockParameters:
-    """A block model whose user classes have equal shares."""
     shares = np.full(len(like), 1 / len(like))
     return BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=np.array(sizes))
 
@@ -322,8 +312,6 @@ STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
 
 
 class Rated(NamedTuple):
-    """Ratings of devices in compressed sparse rows."""
-
     starts: Ints
     items: Indices
     values: Floats
@@ -389,7 +377,6 @@ def answer_of(cohort: PrivateCohort, device: int) -> DeviceAnswer | None:
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:
-    """Private coins of devices from ``first`` on, in one query."""
     return Coins(as_words(reference.derive(seed, "devices")), first, devices, as_words(reference.derive(9, "query")))
 
 
@@ -438,11 +425,9 @@ class PlantedRatings(NamedTuple):
     values: Floats
 
     def crowd(self, workers: int = 1) -> PublicUsers:
-        """All its users, public."""
         return local_public_users(self.rows(), ThreadPoolExecutor(workers) if workers > 1 else None, workers)
 
     def rows(self) -> Rows:
-        """Its ratings."""
         return Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
 
     def dense(self, mean: Floats) -> Floats2:
@@ -464,7 +449,6 @@ def planted(users: int, items: int, *, rank: int, share: float, noise: float = 0
 
 
 def fitted(of: PlantedRatings, fitting: Fitting, iterations: int, workers: int = 1) -> FittedModel:
-    """Fit all its users."""
     crowd = of.crowd(workers)
     return iterate(begin(crowd, fitting, lowest=-99, highest=99, scale=None), crowd, fitting, iterations)
 
@@ -491,13 +475,11 @@ def soft_impute(of: PlantedRatings, mean: Floats, kappa: float, iterations: int 
 
 
 def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
-    """Completed rating vectors r of several users, shape (users, m)."""
     rows = Rows(starts=starts, items=items, values=values, count=features.items)
     return residuals(features, rows) + features.mean
 
 
 def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
-    """The completed rating vector r of one user."""
     row: Floats = complete_many(features, np.array([0, items.size]), items, values)[0]
     return row
 
@@ -505,7 +487,6 @@ def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
 def in_world(
     kind: type[mechanism.Mechanism], *, items: int, rated: int = 2, delta: float = 0.0, **settings: Any
 ) -> mechanism.InWorld:
-    """A mechanism in a world of two clusters."""
     world = mechanism.World(items=items, rated=rated, users=1_000, clusters=2, epsilon=None, delta=delta)
     design: mechanism.InWorld = kind(**settings).design(world)
     return design

@@ -158,8 +158,6 @@ WEIGHTED = ("multiplicative-weights", "dsybil")
 
 @dataclass
 class Plain:
-    """What the oracle finds."""
-
     log_likelihood: float
     first: dict[int, int]
     second: dict[int, int]
@@ -282,12 +280,10 @@ def test_every_recommender_is_what_the_oracle_is(name: str) -> None:
 
 
 def fields(told: PublicFacts) -> dict[str, Any]:
-    """A promise as keywords."""
     return {name: getattr(told, name) for name in PublicFacts.__slots__}
 
 
 def kicks_nobody(name: str) -> bool:
-    """Whether a recommender needs no strikes."""
     return name in {*WEIGHTED, "random"}
 
 

@@ -238,16 +238,13 @@ def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
 
 
 BY = {
-    dishonest.OneCoin: "worst",
     dishonest.FreshNoise: "repeat",
     dishonest.UnusedField: "searched",
     dishonest.SkewedSet: "worst",
     dishonest.Overheard: "company",
-    dishonest.LaterLeak: "rounds",
     dishonest.SameNoise: "rounds",
     dishonest.OneRating: "searched",
     dishonest.AboutSome: "worst pool=some",
-    dishonest.KeptForSome: "rounds pool=some",
 }
 """Which attack sees a leak that it takes few releases to see.
 
@@ -268,7 +265,7 @@ def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[dishonest.Plain]
 
 @pytest.mark.few(1)
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [dishonest.LessNoise, dishonest.StatedLessNoise, dishonest.BitsWithLessNoise])
+@pytest.mark.parametrize("kind", [dishonest.LessNoise, dishonest.StatedLessNoise])
 def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[dishonest.Plain]) -> None:
     found = audit(kind(leaks=True), releases=400_000 if kind is dishonest.LessNoise else 10_000)
     exact = math.log((1 - 0.95 / (1 + math.e)) / (0.95 / (1 + math.e)))
