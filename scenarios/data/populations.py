@@ -155,8 +155,7 @@ def _periods_of(scenario: Scenario, train: RatingTable) -> RatingPeriods:
     """Return the periods of the ratings that devices hold."""
     if train.times is None:
         raise InputError(
-            f"{scenario.ratings} has no column of times, which periods take; name it last in --columns, or leave "
-            "--periods out"
+            "the ratings have no column of times, which periods take; name it last in --columns, or leave --periods out"
         )
     return rating_periods(train.times, scenario.period or MONTH, scenario.periods)
 

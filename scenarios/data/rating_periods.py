@@ -27,7 +27,10 @@ class RatingPeriods(NamedTuple):
 
 
 def rating_periods(times: Floats, kind: str, periods: int | None) -> RatingPeriods:
-    """Return the last periods of a file, so many of a kind: ``month``, ``quarter``, ``year`` or days, ``30d``."""
+    """Return the last periods of a file, so many of a kind: ``month``, ``quarter``, ``year`` or days, ``30d``.
+
+    Refuse more than the file has, and a period in which nobody rated anything.
+    """
     codes = _codes(times, kind)
     last = int(codes.max())
     there = last - int(codes.min()) + 1
@@ -35,7 +38,11 @@ def rating_periods(times: Floats, kind: str, periods: int | None) -> RatingPerio
     if count > there or there < 2:
         raise InputError(f"periods is {max(count, 2)}, but the file has {there} by {kind}; lower --periods or --period")
     labels = tuple(_label(last - count + number, kind) for number in range(1, count + 1))
-    return RatingPeriods(labels, codes - (last - count))
+    numbers = codes - (last - count)
+    if missing := sorted({*range(1, count + 1)} - {*numbers.tolist()}):
+        empty = labels[missing[0] - 1]
+        raise InputError(f"nobody rated anything in period {empty} of the file; lower --periods, or take longer ones")
+    return RatingPeriods(labels, numbers)
 
 
 def first_periods(periods: RatingPeriods, whose: Ints, count: int) -> Ints:

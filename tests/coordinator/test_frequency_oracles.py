@@ -110,6 +110,12 @@ def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
     assert not chi_square_fits(np.bincount(moved, minlength=buckets), even[:buckets])
 
 
+def test_one_device_without_noise_is_no_certainty() -> None:
+    design, one = design_of("grr", items=12), np.eye(1, 12, dtype=np.int64)[0]
+    statistic = CountStatistic(sums=one, ones=0, devices=1, answered=1, refused=0)
+    assert np.isfinite(design.read(asked_of(design, None), statistic).information).all()
+
+
 @pytest.mark.parametrize("name", [*ORACLES, "set"])
 def test_liked_items_are_asked_about_all_together(name: str, blindrec: Command) -> None:
     """How often a device names one item of a few depends on how it likes the others: no round tells that."""

@@ -160,7 +160,7 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
         # Information follows from the pool's mean. By an item's own count, rounds in which the item was rare would
         # weigh more, and sums over rounds would be biased.
         means = (value[side * pool_items : (side + 1) * pool_items].mean() for side in range(sides(query)))
-        typical = (np.full(pool_items, np.clip(mean, 1 / devices, 1)) for mean in means)
+        typical = (np.full(pool_items, np.clip(mean, min(1 / devices, 0.5), 1)) for mean in means)
         estimate, _ = popularity(query, rates, statistic)
         information[pool] = slope**2 * devices / rates.spread(*typical)
         weighted[pool] = information[pool] * (estimate - offset) / slope

@@ -153,7 +153,7 @@ def table_of(settings: Comparison) -> RatingTable:
     table = _read(settings.model_copy(update=_ANY))
     if needs_times(settings.split_by) and table.times is None:
         raise InputError(
-            f"split_by is {settings.split_by}, but {settings.ratings} has no column of times; name it last in --columns"
+            f"split_by is {settings.split_by}, but the ratings have no column of times; name it last in --columns"
         )
     return earlier(table, settings.share_held_out)[0] if settings.split_by == GLOBAL_TIME else table
 

@@ -99,6 +99,7 @@ def test_items_that_come_are_estimated_anew(file: Path) -> None:
     ("changes", "words"),
     [
         ({"periods": 9}, "periods is 9, but the file has 3 by month"),
+        ({"period": "1d"}, "nobody rated anything in period 2 days before the end"),
         ({"public": 0.1}, "over periods of time nobody's ratings are public"),
         ({"schedule": "front", "trust": "shuffled", "design": "subset"}, "schedule front has unequal shares"),
     ],
@@ -110,20 +111,11 @@ def test_what_a_file_does_not_have_is_refused_before_anybody_is_asked(
         resolved_run(populate(months(file, **changes)))
 
 
-def test_a_period_in_which_nobody_rated_is_passed_over_by_those_who_were_there(file: Path) -> None:
-    """Of ten days each the last two of seven; on arrival nobody is asked in the first of them."""
-    split = here(months(file, period="10d", periods=7))
-    assert [row["asked"] for row in record(split)["by_period"]] == [45, 45, 45, 75, 75, 75, 90]
-    assert not np.diff([split.population.ratings.at(period).rows.items.size for period in (1, 2, 3)]).any()  # type: ignore[union-attr]
-    once = here(months(file, period="10d", periods=7, schedule="once"))
-    assert [(row["period"], row["asked"]) for row in record(once)["by_period"]] == [(1, 45), (4, 30), (7, 15)]
-
-
 def test_a_file_without_times_and_drift_of_a_file_are_refused(file: Path, blindrec: Command, tmp_path: Path) -> None:
     timeless = tmp_path / "timeless.csv"
     timeless.write_text("who,what,stars\n" + "".join(f"{k % 9},{k % 7},{k % 5}\n" for k in range(63)), encoding="utf-8")
     for more, words in (
-        (["--ratings", timeless, "--columns", "who,what,stars"], "has no column of times, which periods take"),
+        (["--ratings", timeless, "--columns", "who,what,stars"], "have no column of times, which periods take"),
         (["--drift", 0.1], "drift is 0.1, but"),
     ):
         refusal = blindrec(*flags(file, *more))
