@@ -1,7 +1,7 @@
 """Devices receive a query and send a release; nothing else leaves them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from actors.advice import recommend, recommend_featured
 from actors.device_block import DeviceBlock
 from actors.keeper import LedgerClient
 from actors.ledger import Ledger
-from actors.ratings import Ratings, RatingsBlock
+from actors.ratings import Ratings, RatingsBlock, likes_in_words
 from actors.seeds import Coins
 from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
 from coordinator.protocol.agreement import Agreement
@@ -177,7 +177,12 @@ class Cohort(DeviceBlock):
         return charged.release(*reports, questions)
 
     def _reports(self, query: Query, first: int, stop: int) -> Reports:
-        return reports_of(query, self._ratings.at(query.period), self._coins(query, first, stop))
+        ratings, coins = self._ratings.at(query.period), self._coins(query, first, stop)
+        if self._agreement is not None and self._agreement.memoized:
+            # of whatever period it is about; what a device likes takes the place of half the id
+            question = replace(query, round=0, period=0)
+            coins = coins._replace(query_id=question.words, values=likes_in_words(ratings, coins))
+        return reports_of(query, ratings, coins)
 
     def share(self, side: str, query: Query, first: int, stop: int) -> WordShare | SeedShare:
         """Return the shares of devices ``first`` to ``stop - 1`` for one of two servers; both cost one question."""

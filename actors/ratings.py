@@ -17,6 +17,7 @@ from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanism import DISLIKED, LIKED, UNRATED, Opinions
 from coordinator.protocol.rating_table import Likes, RowTable
 from coordinator.protocol.sensing import SensingTable
@@ -192,6 +193,17 @@ class StoredRatings:
 
 
 Ratings: TypeAlias = BlockRatings | StoredRatings  # What a cohort needs of its devices' ratings
+_WORD_KEY = np.zeros(
+    2, np.uint64
+)  # Of items' words, whose sums tell sets of likes apart; whoever knows them learns nothing
+
+
+def likes_in_words(ratings: Ratings, coins: Coins) -> Words:
+    """Return a word for what each of the devices that draw likes, uint64; other likes have another one but by 2^-64."""
+    rows = ratings.rated(coins.master, coins.first, coins.devices)
+    sums = np.zeros(coins.devices, np.uint64)
+    np.add.at(sums, rows.owners[rows.values], device_streams(_WORD_KEY, 0, ratings.items)[rows.items[rows.values]])
+    return sums
 
 
 @dataclass(frozen=True, slots=True)

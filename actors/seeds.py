@@ -78,6 +78,18 @@ def private_coins(master: Words, first: int, count: int, purpose: np.uint64, que
 
 
 @compiled
+def value_coins(master: Words, first: int, values: Words, purpose: np.uint64, query_id: Words, question: int) -> Words:
+    """Return each device's coin of one question, keyed by a word for what it holds in place of half the query's id."""
+    coins = np.empty(values.size, np.uint64)
+    id0, lane = query_id[0], uint64(question)
+    for start in range(0, values.size, TILE):
+        low, high = device_secrets(master, first + start, min(TILE, values.size - start))
+        for k in range(low.size):
+            coins[start + k] = siphash4(low[k], high[k], purpose, id0, values[start + k], lane)
+    return coins
+
+
+@compiled
 def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, questions: int) -> Words2:
     """Return each device's coins of questions 0, 1, ..., uint64, shape (count, questions)."""
     (low, high), coins = device_secrets(master, first, count), np.empty((count, questions), np.uint64)
@@ -95,25 +107,32 @@ class Coins(NamedTuple):
     first: int
     devices: int  # The devices that draw are ``first`` to ``first + devices - 1``
     query_id: Words  # The query's id as two words
+    # Of answers that are repeated as long as a device holds the same, a word for that; uint64, shape (devices,)
+    values: Words | None = None
+
+    def _private(self, purpose: np.uint64, question: int) -> Words:
+        if self.values is None:
+            return private_coins(self.master, self.first, self.devices, purpose, self.query_id, question)
+        return value_coins(self.master, self.first, self.values, purpose, self.query_id, question)
 
     def streams(self, query: Query) -> Words:
         """Return the public stream that each device's question follows from, uint64, shape (devices,)."""
         # It is that of the device's address in this round; or a private coin, which its release then brings.
         if query.own_questions:
-            return private_coins(self.master, self.first, self.devices, QUESTION, self.query_id, 0)
+            return self._private(QUESTION, 0)
         return device_streams(query.key, self.first, self.devices)
 
     def release(self, question: int) -> Words:
         """Return each device's coin for the local randomizer of one question, uint64, shape (devices,)."""
-        return private_coins(self.master, self.first, self.devices, RELEASE, self.query_id, question)
+        return self._private(RELEASE, question)
 
     def choices(self) -> Words:
         """Return each device's stream for breaking ties and picking among equal answers, uint64, shape (devices,)."""
-        return private_coins(self.master, self.first, self.devices, CHOICE, self.query_id, 0)
+        return self._private(CHOICE, 0)
 
     def keys(self) -> tuple[Words, Words]:
         """Return each device's 128-bit key as two arrays of uint64, shape (devices,), for packed releases."""
-        low, high = (private_coins(self.master, self.first, self.devices, WORDS, self.query_id, k) for k in (0, 1))
+        low, high = (self._private(WORDS, k) for k in (0, 1))
         return low, high
 
     def share_keys(self) -> Words2:
@@ -126,15 +145,15 @@ class Coins(NamedTuple):
 
     def sketch(self, question: int = 0) -> Words:
         """Return each device's coin for a random choice in its sketch, uint64, shape (devices,)."""
-        return private_coins(self.master, self.first, self.devices, SKETCH, self.query_id, question)
+        return self._private(SKETCH, question)
 
     def whole(self, question: int = 0) -> Words:
         """Return each device's coin for its whole vector, uint64, shape (devices,)."""
-        return private_coins(self.master, self.first, self.devices, WHOLE, self.query_id, question)
+        return self._private(WHOLE, question)
 
     def shuffles(self) -> Words:
         """Return each device's stream for shuffling its candidates, uint64, shape (devices,)."""
-        return private_coins(self.master, self.first, self.devices, SHUFFLE, self.query_id, 0)
+        return self._private(SHUFFLE, 0)
 
     def places(self, count: int) -> Words2:
         """Return a coin for each of ``count`` coordinates, uint64, shape (devices, count)."""

@@ -283,6 +283,7 @@ CHANGES_OF: dict[str, Any] = {
     "withhold": False,
     "noise_of": 1,
     "least_answers": 1,
+    "memoized": True,
     "rounds": (PlannedRound(1, 0, 100, Fraction(1)), PlannedRound(2, 0, 50, Fraction(2))),
 }
 

@@ -114,6 +114,8 @@ class Agreement(Checked):
         Of such a plan, pi and kappa of every query's randomizer; None: any randomizer under the local epsilon.
     rounds : tuple of PlannedRound
         Where time counts, every round that was agreed: nothing else is answered, in no period.
+    memoized : bool
+        Whether a device repeats an answer as long as what it likes stays; then no epsilon holds for its history.
 
     Raises
     ------
@@ -138,6 +140,7 @@ class Agreement(Checked):
     composed: bool = False
     levels: tuple[float, float] | None = None
     rounds: tuple[PlannedRound, ...] = ()
+    memoized: bool = False
 
     def __post_init__(self) -> None:
         """Hold both privacy parameters exactly, and check all fields; see `Checked`."""
@@ -173,6 +176,7 @@ class Agreement(Checked):
         checked.require_whole("devices that make a dose", self.noise_of, 0, MOST_HONEST)
         checked.require_whole("fewest answers", self.least_answers, 0, MOST_HONEST)
         checked.require_bool("composed", self.composed)
+        checked.require_bool("memoized", self.memoized)
         if self.composed and (
             self.trust != SHUFFLED or None in (self.budget, self.epsilon, self.answers) or not self.delta
         ):
@@ -235,6 +239,8 @@ class Agreement(Checked):
         content |= {name: str(content[name]) for name in _EXACT if content[name] is not None}
         levels, composed = content.pop("levels"), content.pop("composed")
         rounds = content.pop("rounds")
+        if not self.memoized:  # else an agreement has the digest that it had before answers were
+            del content["memoized"]
         if rounds:
             content["rounds"] = [
                 [

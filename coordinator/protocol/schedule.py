@@ -162,6 +162,7 @@ MEMOIZE, COUNTER = "memoize", "counter"
 Memoized answers are repeated, and new where what somebody likes changed: no epsilon holds for histories. Counters add
 up what came in each period under noise that is correlated over periods; see `coordinator.protocol.counters`.
 """
+NO_EPSILON = "none for histories: an answer that differs from the last one shows that its value changed"
 SCHEDULES = {schedule.name: schedule for schedule in (Once(), EvenSplit(), Rotate(), Front())}
 NAMES = (*SCHEDULES, "stay:L")
 
@@ -173,7 +174,7 @@ def schedule_of(name: str) -> Schedule:
     kind, _, length = name.partition(":")
     if kind == Stay.name and length.isdigit() and 1 <= int(length) <= MOST_PERIODS:
         return Stay(int(length))
-    if name in (MEMOIZE, COUNTER):
+    if name == COUNTER:
         raise InputError(
             f"schedule {name} gives no shares of a budget, so that devices have no plan; see blindrec years"
         )

@@ -232,7 +232,7 @@ def show_attacks(console: Console, audit: Audit) -> None:
 
 def show_histories(console: Console, audit: Audit) -> None:
     """Print attacks on what people report over periods, a row each."""
-    from scenarios.studies.scrutiny.history_view import NO_EPSILON
+    from coordinator.protocol.schedule import NO_EPSILON
 
     def share(name: str) -> Cell:
         return lambda row: "" if row[name] is None else f"{row[name]:.3f}"

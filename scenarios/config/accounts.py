@@ -17,6 +17,7 @@ from coordinator.protocol.coins import SEED_BYTES
 from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind, World
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
+from coordinator.protocol.schedule import MEMOIZE, NO_EPSILON
 from coordinator.protocol.shared_vector import HONEST, SharedVector
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.summed_plan import (
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Ask, Counts
     from scenarios.config.scenario import Scenario
 
+MEMOIZED = (
+    f"{MEMOIZE} keeps no epsilon for histories, only one for each answer: one that differs from the last one shows "
+    "that its value changed (blindrec audit --periods 12)"
+)
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
@@ -113,6 +118,22 @@ class Account:
     def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:  # noqa: ARG002 (as above)
         """Return what results say of the rounds of one period of time, beside who answered."""
         return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoizedAccount(Account):
+    """The account of answers that are repeated until what somebody likes changes: a history has no epsilon.
+
+    Devices' ledgers count the epsilon of each answer.
+    """
+
+    def spent(self, asks: Sequence[Ask]) -> Epsilon:  # noqa: ARG002 (whatever was asked)
+        """Return that no epsilon holds."""
+        return None
+
+    def most_spent(self, asks: Sequence[Ask]) -> Epsilon:  # noqa: ARG002 (as above)
+        """Return that no epsilon holds."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,16 +234,21 @@ def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
 
 def plain_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:  # noqa: ARG001 (as others)
     """Return the account of a filled-in scenario in which nobody is trusted, or a curator."""
-    trust = TRUST[mechanism.trust]
-    return Account(
+    trust, epsilon, kind = TRUST[mechanism.trust], scenario.epsilon, Account
+    guarantee, memoized = guarantee_of(scenario, mechanism, delta=0.0), scenario.schedule == MEMOIZE
+    if memoized:
+        kind, guarantee = MemoizedAccount, Guarantee(NO_EPSILON, None, None, None)
+        epsilon = None if epsilon is None else scenario.answers_per_device * epsilon
+    return kind(
         trust=trust,
-        guarantee=guarantee_of(scenario, mechanism, delta=0.0),
+        guarantee=guarantee,
         answers=scenario.answers_per_device,
-        mechanism_epsilon=scenario.epsilon,
+        mechanism_epsilon=epsilon,
         agreement=Agreement(
             trust=trust.name,
             users=scenario.users or MOST_DEVICES,
-            budget=None if trust.name == CURATOR else scenario.epsilon,
+            budget=None if trust.name == CURATOR else epsilon,
+            memoized=memoized,
         ),
     )
 

@@ -29,6 +29,7 @@ from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.randomizers import by_address
+from coordinator.protocol.schedule import MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.custom_kinds import custom_of
 from scenarios.config.files import brief
@@ -272,6 +273,12 @@ def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
             return f"public is {scenario.public:g}; over periods of time nobody's ratings are public, leave one out"
         if scenario.malicious:
             return f"malicious is {scenario.malicious:g}; what liars do over periods is not known, leave one out"
+        if scenario.schedule == MEMOIZE and (mechanism.name, scenario.trust) != (SET, LOCAL):
+            theirs = f"{mechanism.name} and {scenario.trust}"
+            return f"schedule {MEMOIZE} is about design {SET} and trust {LOCAL}, not {theirs}; choose another schedule"
+        if scenario.schedule == MEMOIZE and scenario.item_arrivals:
+            arrivals = f"item_arrivals is {scenario.item_arrivals:g}"
+            return f"{arrivals}, but schedule {MEMOIZE} repeats answers about items that went; leave one out"
         return None
 
     return Part(needs=needs, fields=frozenset(PERIOD_FIELDS), refuse=refused)

@@ -174,6 +174,7 @@ class ResolvedRun:
                 clusters=self.world.clusters,
                 ageing=scenario.ageing,
                 new_items=self.new_items if scenario.ratings is not None else arriving_items(scenario),
+                memoized=self.account.agreement.memoized,
             )
         options = LearnerOptions(
             decoder=scenario.decoder,
@@ -242,8 +243,9 @@ _ACCOUNTS: dict[str, Callable[[Scenario, MechanismKind, Asking | None], Account]
 def _check_ranges(run: ResolvedRun) -> None:
     """Refuse a local epsilon that coins cannot express, and settings that the world has no room for."""
     settings, mechanism, epsilon = run.scenario.settings, run.mechanism, run.account.mechanism_epsilon
-    # Local epsilons of a plan behind a shuffler are together far above what one answer's coins can express
-    answers = run.scenario.answers_per_device if run.account.trust.name == SHUFFLED else 1
+    # Local epsilons behind a shuffler, or of memoized answers, are together far above what one answer's coins express
+    several = run.account.trust.name == SHUFFLED or run.account.agreement.memoized
+    answers = run.scenario.answers_per_device if several else 1
     if mechanism.trust == LOCAL and not settings.splits:
         check_channel(epsilon, answers)
     if settings.settled:

@@ -17,7 +17,7 @@ from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Settings, World, check_shape
-from coordinator.protocol.schedule import MOST_PERIODS, NAMES
+from coordinator.protocol.schedule import MEMOIZE, MOST_PERIODS, NAMES
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.design import AGEING, MOST_ROUNDS
 from scenarios.config.custom_kinds import custom_kind_of
@@ -217,8 +217,8 @@ class PeriodSettings(PolicySettings):
     period: FilePeriod = None
     schedule: str = Field(
         default="once",
-        description=f"Who answers in which period, under which part of a device's epsilon: {', '.join(NAMES)}, or your "
-        f"own {OWN} [once].",
+        description=f"Who answers in which period, under which part of a device's epsilon: {', '.join(NAMES)}, "
+        f"{MEMOIZE} (no epsilon), or your own {OWN} [once].",
     )
     drift: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0,

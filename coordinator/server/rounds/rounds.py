@@ -58,7 +58,10 @@ class QueryRounds:
         self._transport, self._report_progress = transport, report_progress
         self._purity = PurityCheck(plan.policy)
         self._agreement = plan.agreement
-        self._state, self._spending = plan.start, Spending(plan.budget)
+        self._memoized = (
+            plan.agreement is not None and plan.agreement.memoized
+        )  # epsilons of answers keep none together
+        self._state, self._spending = plan.start, Spending(None if self._memoized else plan.budget)
         planned = getattr(plan.policy, "rounds", None)
         self._progress = RunProgress(planned=planned if type(planned) is int else None)
         self._digests: list[bytes] = []
@@ -155,7 +158,8 @@ class QueryRounds:
         self._transcripts.append(record.transcripts)
         self._size += record.size
         self._state = self._learner.absorb(self._state, record.ask, record.statistic)
-        self._spending.ask(record.ask.first, record.ask.stop, record.ask.query.epsilon)
+        cost = None if self._memoized else record.ask.query.epsilon
+        self._spending.ask(record.ask.first, record.ask.stop, cost)
         self._progress = replace(
             self._progress,
             rounds=self._progress.rounds + 1,

@@ -182,6 +182,7 @@ class AgeingLearner(Learner):
     ageing: float  # s, of a period
     # Items that come with the second period and each later one, of which nothing is known yet; a public event
     new_items: tuple[Indices, ...] = ()
+    memoized: bool = False  # Whether answers are repeated, and with them their noise
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -215,6 +216,8 @@ class AgeingLearner(Learner):
         asks, estimates = _asks(state), state.by_period[-1]
         periods = sorted({ask.query.period for ask in asks})
         repeated = self.design.mechanism.repeated_variance(asks[0].query, self.design.world, estimates.value)
+        if self.memoized:  # then all that one period does not know, at most
+            repeated = state.counts[0].answered / state.by_period[0].information
         weights, before = np.zeros((len(periods), estimates.value.size)), 0.0 * estimates.information
         for number, (period, after) in enumerate(zip(periods, state.by_period, strict=True)):
             left = np.divide(before, after.information, out=np.zeros_like(before), where=after.information > 0)

@@ -397,7 +397,7 @@ def _guarantee(run: MainResult) -> dict[str, Any]:
         "delta": guarantee.delta,
         "questions": 1 if joint else first.questions,
         "epsilon_per_question": as_json(first.epsilon_per_question) if split else None,
-        "person_epsilon": as_json(run.population.person_epsilon()),
+        "person_epsilon": as_json(None if guarantee.epsilon is None else run.population.person_epsilon()),
         **resolved.account.columns(asks, counts, copies or 1),
         **spent_of(run, asks),
     }

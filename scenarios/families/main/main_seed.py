@@ -20,6 +20,7 @@ from coordinator.protocol.mechanism import ELIMINATE
 from coordinator.protocol.trust_models import SHUFFLED
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
+from scenarios.config.accounts import MEMOIZED
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario, TrustSettings
 from scenarios.data.populations import Population, liked_share, populate, resolved_run
@@ -123,7 +124,9 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     resolved = resolved or resolved_run(population)
     if (custom := resolved.custom) and custom[1].warning:
         write_line(console, custom[1].warning)
-    if line := person_warning(population):
+    if resolved.agreement.memoized:
+        write_line(console, f"warning: {MEMOIZED}")
+    elif line := person_warning(population):
         write_line(console, line)
     ledger = None if scenario.ledger is None else shared_ledger(scenario.ledger, filled)
     with _kept(running, filled.seed) as journal:

@@ -200,7 +200,8 @@ def spent_of(run: MainResult, asks: Sequence[Ask]) -> dict[str, Any]:
     """Return what devices have spent [nats]: the most, and the mean; by their ledgers, which also charge who left."""
     asking, account = run.resolved.asking, run.resolved.account
     total: Epsilon = Fraction(0)
-    if asking is not None and (run.scenario.churn or account.trust.name == TWO_SERVERS):
+    composed = account.trust.name == TWO_SERVERS or account.agreement.memoized  # which no ledger's sum is
+    if asking is not None and (run.scenario.churn or composed):
         for devices, history in _answering_together(run, asking, asks):
             total = add(total, None if (spent := account.spent(history)) is None else devices * spent)
         most, devices = account.most_spent(asks), run.resolved.world.users

@@ -49,7 +49,6 @@ MEANINGS = {
     CHANGE: f"whether all that a person likes changed for good, in period {MAY} or the last one",
     LINK: "whether no other report of a round is the same, so that one that is repeated is recognized",
 }
-NO_EPSILON = "none for histories: an answer that differs from the last one shows that its value changed"
 ATTACK_NAMES = (
     *("practice", "trust_model", "attack", "meaning", "epsilon_horizon", "delta", "right", "right_exact"),
     *("right_at_most", "belief", "advantage", "advantage_at_most", "plays"),

@@ -15,6 +15,7 @@ from coordinator.protocol.composition import PERSON_HISTORY
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.schedule import MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TRUST
+from scenarios.config.accounts import MEMOIZED
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import remark, short, show_table
@@ -39,10 +40,6 @@ PEOPLE = 100_000  # Of a made world, where nobody says how many
 FEWEST = 100  # People of a file; of fewer nothing can be said of people like them
 DISCOUNTS = (0.9, 0.5, 0.3, 0.0)  # By which likes count less a period later, beside popularity, of which they do not
 NEVER = "never"
-NO_EPSILON = (
-    f"{MEMOIZE} keeps no epsilon for histories, only one for each answer: one that differs from the last one shows "
-    "that its value changed (blindrec audit --periods 12)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             **world,
             "rows": rows,
             "remarks": self._remarks(),
-            "warnings": [NO_EPSILON] if MEMOIZE in settings.schedules else [],
+            "warnings": [MEMOIZED] if MEMOIZE in settings.schedules else [],
         }
 
     def _located(self, rung: str, measured: Mapping[int, MeasuredYears]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from actors.device import Cohort
 from actors.keeper import Keeper
 from actors.ratings import BlockRatings
 from coordinator.protocol.agreement import Agreement, PlannedRound
-from coordinator.protocol.coins import derive
+from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.errors import AgreementError, InputError, WithheldError
 from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, Stay, schedule_of
@@ -92,6 +92,38 @@ def test_those_who_left_do_not_answer_and_as_many_come(trust: str) -> None:
         assert here(months(users=3000)).outcome.state.counts[2].answered == 3000
 
 
+@pytest.mark.parametrize(("schedule", "repeated"), [("memoize", 1.0), ("split", 0.0)])
+def test_memoized_answers_stay_as_long_as_likes_do_and_tell_every_change(schedule: str, repeated: float) -> None:
+    """Whatever the epsilon; the twin draws every answer anew, and says nothing of whose likes changed."""
+    run = here(months(schedule=schedule, users=2000, epsilon=4, drift=0.02, chosen=4))
+    ratings, secret = run.population.ratings, as_words(derive(0, "devices"))
+    devices = Cohort(ratings, derive(0, "devices"), 0, 2000, run.job.plan.budget, agreement=run.resolved.agreement)
+    answers, likes = [], []
+    for ask in run.outcome.state.asked:
+        answers.append(devices.answer(ask.query, 0, 2000).unpacked())
+        rows = ratings.at(ask.query.period).rated(secret, 0, 2000)
+        likes.append(rows.values.reshape(2000, -1))
+    for before, after in ((0, 1), (1, 2), (0, 2)):
+        same = (answers[before] == answers[after]).all(axis=1)
+        stays = (likes[before] == likes[after]).all(axis=1)
+        assert 200 < stays.sum() < 1950
+        assert same[stays].mean() == pytest.approx(repeated, abs=0.01)
+        assert same[~stays].mean() < 0.01
+    assert {spent for *_, spent in run.spent} == {Fraction(12 if repeated else 4)}  # as devices' ledgers count answers
+
+
+def test_a_result_of_memoized_answers_has_a_warning_and_no_epsilon(blindrec: Command) -> None:
+    """Spec I 11; errors are those of one answer, since what one period does not know is not known after three."""
+    ended = blindrec(*FLAGS, "--schedule", "memoize", "--json", "-")
+    assert "warning: memoize keeps no epsilon for histories" in ended.err
+    names = ("epsilon", "spent_max", "spent_mean", "person_epsilon")
+    assert [ended.result[name] for name in names] == ["inf"] * 4
+    assert {row["spent"] for row in ended.result["by_period"]} == {"inf"}
+    assert (ended.result["neighbours"], ended.result["delta"]) == (None, None)
+    standing = here(months(schedule="memoize", drift=0.0, ageing=0.0)).outcome
+    assert standing.model.error == pytest.approx(standing.state.by_period[0].error)
+
+
 def test_items_that_come_are_public_and_are_estimated_anew() -> None:
     scenario = months(item_arrivals=0.1, drift=0.0, ageing=0.0, users=200)
     resolved, run = resolve(scenario), here(scenario)
@@ -149,6 +181,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"decoder": "posterior"}, "labels of estimates that age are read by k-means"),
     ({"malicious": 0.1}, "what liars do over periods is not known"),
     ({"schedule": "never"}, "schedule 'never' is unknown"),
+    ({"schedule": "memoize", "trust": "shuffled"}, "memoize is about design set and trust local, not set and shuffled"),
+    ({"schedule": "memoize", "item_arrivals": 0.1}, "memoize repeats answers about items that went"),
     ({"schedule": "front", "trust": "shuffled", "design": "subset"}, "schedule front has unequal shares"),
     ({"schedule": "front", "trust": "shuffled", "chosen": 3}, "chosen is given, but behind a shuffler a plan"),
     ({"periods": None}, "schedule is 'split', which is about periods of time"),
