@@ -136,6 +136,10 @@ class SharedVector(Mechanism):
         """Return the most likes of a device that count in a world."""
         raise NotImplementedError
 
+    def planned_ones(self, world: World, *, first: bool) -> int:
+        """Return the most ones of a device's vector in the first period that a schedule asks, or in later ones."""
+        return self.likes_counted(world)
+
     def honest_devices(self, world: World) -> tuple[int, int]:
         """Return how many devices are counted on for noise, and the fewest answers that are opened; 0 of servers'."""
         return honest_devices(world) if self.noise == DEVICES else (0, 0)

@@ -22,6 +22,13 @@ _THOUSANDTHS = 1000  # Epsilons of single rounds are whole thousandths, rounded 
 _FINEST = 1e-5  # Deviations are searched for to this share of them
 
 
+class PlannedSum(NamedTuple):
+    """A round of a plan before it has noise."""
+
+    share: Fraction  # Of the square of the distance, or of epsilon by Laplace noise
+    changes: int  # Coordinates of the sums that one person changes by one
+
+
 class RoundNoise(NamedTuple):
     """The noise of a round of a plan."""
 
@@ -39,16 +46,14 @@ class SumRound(NamedTuple):
 
 @lru_cache(maxsize=64)
 def summed_plan(
-    histories: frozenset[tuple[Fraction, ...]], *, changes: int, epsilon: Fraction, delta: float, devices: bool
-) -> Mapping[Fraction, RoundNoise]:
-    """Return the noise of every round of a plan by its share, so that each history keeps (epsilon, delta).
+    histories: frozenset[tuple[PlannedSum, ...]], *, epsilon: Fraction, delta: float, devices: bool
+) -> Mapping[PlannedSum, RoundNoise]:
+    """Return the noise of every round of a plan, so that each history keeps (epsilon, delta).
 
     Parameters
     ----------
     histories : frozenset
-        Shares of the rounds in which one person answers, for every kind of person there is.
-    changes : int
-        Coordinates of the sums that one person changes by one.
+        The rounds in which one person answers, for every kind of person there is.
     epsilon : Fraction
         Of a whole history [nats].
     delta : float
@@ -56,17 +61,17 @@ def summed_plan(
     devices : bool
         Whether devices add the noise, in shares of a dose.
     """
-    exact, shares = require_finite("epsilon", epsilon), {share for history in histories for share in history}
+    exact, rounds = require_finite("epsilon", epsilon), {part for history in histories for part in history}
     if not delta:
-        return {share: RoundNoise(exact * share, 0.0) for share in shares}
+        return {part: RoundNoise(exact * part.share, 0.0) for part in rounds}
     distance, counts = gaussian_distance(exact, delta), [Counter(history) for history in histories]
 
-    def deviations(factor: float) -> dict[Fraction, float]:
-        return {share: on_public_grid(factor * math.sqrt(changes / share) / distance) for share in shares}
+    def deviations(factor: float) -> dict[PlannedSum, float]:
+        return {part: on_public_grid(factor * math.sqrt(part.changes / part.share) / distance) for part in rounds}
 
     def holds(factor: float) -> bool:
         noise = deviations(factor)
-        opened = [tuple(SumRound(noise[share], changes, None) for share in count.elements()) for count in counts]
+        opened = [tuple(SumRound(noise[part], part.changes, None) for part in count.elements()) for count in counts]
         return keeps_sums(frozenset(opened), exact, delta, devices=devices)
 
     low, high = 0.9, 1.0
@@ -76,8 +81,10 @@ def summed_plan(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return {
-        share: RoundNoise(history_epsilon(frozenset({(deviation, changes)}), exact, delta, devices=devices), deviation)
-        for share, deviation in deviations(high).items()
+        part: RoundNoise(
+            history_epsilon(frozenset({(deviation, part.changes)}), exact, delta, devices=devices), deviation
+        )
+        for part, deviation in deviations(high).items()
     }
 
 

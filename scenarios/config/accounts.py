@@ -14,6 +14,7 @@ from coordinator.protocol.agreement import Agreement, PlannedNoise, PlannedRound
 from coordinator.protocol.budget import Epsilon, add, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import SEED_BYTES
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind, World
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
@@ -21,6 +22,7 @@ from coordinator.protocol.schedule import MEMOIZE, NO_EPSILON
 from coordinator.protocol.shared_vector import HONEST, SharedVector
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.summed_plan import (
+    PlannedSum,
     RoundNoise,
     changes_by_deviation,
     history_epsilon,
@@ -30,7 +32,7 @@ from coordinator.protocol.summed_plan import (
 from coordinator.protocol.trust_models import CURATOR, TRUST, TWO_SERVERS, TrustModel
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.scheduled import Asking
+    from coordinator.server.rounds.scheduled import AskedRound, Asking
     from coordinator.server.rounds.setting import GroupGuarantee
     from coordinator.server.rounds.state import Ask, Counts
     from scenarios.config.scenario import Scenario
@@ -200,11 +202,13 @@ class PlannedSums(ServersAccount):
         return history_epsilon(frozenset(changes.items()), epsilon, delta, devices=rounds[0].honest > 0)
 
     def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:
-        """Return the noise of the first sums that were opened, and what is left if the servers lie."""
-        query, answered = next(published_sums(asks, counts))
-        columns = sums_of([query], answered)
-        return columns | {
-            "bytes_per_device": self.answers * columns["bytes_per_device"],
+        """Return the noise of the first sums that were opened, of likes and of pairs, and what is left if both lie."""
+        (query, answered), *others = published_sums(asks, counts)
+        bytes_sent = [Fraction(sums_of([ask.query], 1)["bytes_per_device"]) for ask in asks]
+        pairs = [sums_of([other], heard)["noise_deviation"] for other, heard in others if other.pool is not None]
+        return sums_of([query], answered) | {
+            "bytes_per_device": int(most_spent(asks, bytes_sent, self.answers)),
+            **({"pair_deviation": pairs[0]} if pairs else {}),
             "person_delta": group_delta(copies, as_float(self.guarantee.epsilon), self.guarantee.delta or 0.0),
         }
 
@@ -284,21 +288,31 @@ def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking
 
 def _planned_sums(account: ServersAccount, vector: SharedVector, world: World, asking: Asking) -> PlannedSums:
     """Return the account of a schedule's sums: rounds have shares of changes / sigma^2, or of epsilon by Laplace."""
-    agreement, changes = account.agreement, vector.changes(vector.likes_counted(world))
-    noise: Mapping[Fraction, RoundNoise] = {}
+    agreement, start = account.agreement, asking.rounds[0].period
+
+    def planned_sum(part: AskedRound) -> PlannedSum:
+        return PlannedSum(part.share, vector.changes(vector.planned_ones(world, first=part.period == start)))
+
+    if asking.rounds[-1].period == start and vector.planned_ones(world, first=False) != vector.planned_ones(
+        world, first=True
+    ):
+        raise InputError(
+            f"a schedule asks in period {start} alone, where {vector.name} ranks items; in later ones it pairs them, "
+            "choose split, rotate or front"
+        )
+    noise: Mapping[PlannedSum, RoundNoise] = {}
     if agreement.epsilon is not None:
         noise = summed_plan(
-            frozenset(tuple(part.share for part in history) for history in asking.histories()),
-            changes=changes,
+            frozenset(tuple(map(planned_sum, history)) for history in asking.histories()),
             epsilon=agreement.epsilon,
             delta=agreement.delta,
             devices=agreement.noise_of > 0,
         )
     rounds = list[PlannedRound]()
     for part in asking.rounds:
-        epsilon, deviation = noise.get(part.share, (None, 0.0))
+        epsilon, deviation = noise.get(planned_sum(part), (None, 0.0))
         honest, least_answers = vector.honest_devices(replace(world, users=part.devices))
-        planned = PlannedNoise(deviation, changes, least_answers)
+        planned = PlannedNoise(deviation, planned_sum(part).changes, least_answers)
         rounds.append(PlannedRound(*part[:3], epsilon, honest, noise=planned))
     budget: Epsilon = None
     if agreement.epsilon is not None:

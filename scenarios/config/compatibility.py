@@ -27,7 +27,7 @@ from coordinator.protocol.mechanism import (
 )
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
-from coordinator.protocol.mechanisms.totals import Totals
+from coordinator.protocol.mechanisms.totals import PairTotals, Totals
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.schedule import MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
@@ -103,7 +103,7 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     offers |= {SUMS} if shared else {REPORTS} if local else set()
     offers |= {POPULARITY} if mechanism.ranks else set()
     custom = isinstance(scenario.settings, UserClass)
-    by_shares = isinstance(scenario.settings, Frequencies | Totals) and mechanism.ranks and not custom
+    by_shares = isinstance(scenario.settings, Frequencies | Totals | PairTotals) and mechanism.ranks and not custom
     offers |= {SHARES} if by_shares else set()
     # of a short custom class it is looked at once it can be admitted
     by_public = mechanism.by_address if custom else mechanism_of(mechanism.query_name(scenario.settings)).by_address
@@ -156,7 +156,7 @@ def _policy_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     fields |= {"pool_size"} if policy in (FIXED, ELIMINATE) and decoder == POSTERIOR else set()
     fields |= {"assume_malicious"} if policy == ELIMINATE and mechanism.name == "sign" else set()
     offers = {LATER_ROUNDS} if policy not in (ONE_ROUND, FIXED, GROUPS) else set()
-    offers |= {ONCE} if policy == ONE_ROUND else set()
+    offers |= {ONCE} if policy in (ONE_ROUND, TWO_ROUNDS) else set()
     return Part(offers=frozenset(offers), needs=needs, fields=frozenset(fields), refuse=_refused_rounds)
 
 
@@ -273,12 +273,15 @@ def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
             return f"public is {scenario.public:g}; over periods of time nobody's ratings are public, leave one out"
         if scenario.malicious:
             return f"malicious is {scenario.malicious:g}; what liars do over periods is not known, leave one out"
+        if mechanism.name == PairTotals.name and scenario.ageing != type(scenario).model_fields["ageing"].default:
+            return f"ageing is {scenario.ageing:g}, but pairs of all periods are pooled; leave it out"
         if scenario.schedule == MEMOIZE and (mechanism.name, scenario.trust) != (SET, LOCAL):
             theirs = f"{mechanism.name} and {scenario.trust}"
             return f"schedule {MEMOIZE} is about design {SET} and trust {LOCAL}, not {theirs}; choose another schedule"
-        if scenario.schedule == MEMOIZE and scenario.item_arrivals:
-            arrivals = f"item_arrivals is {scenario.item_arrivals:g}"
-            return f"{arrivals}, but schedule {MEMOIZE} repeats answers about items that went; leave one out"
+        paired = mechanism.name == PairTotals.name
+        if scenario.item_arrivals and (paired or scenario.schedule == MEMOIZE):
+            again = f"{mechanism.name} pairs" if paired else f"schedule {MEMOIZE} repeats answers about"
+            return f"item_arrivals is {scenario.item_arrivals:g}, but {again} items that went; leave one out"
         return None
 
     return Part(needs=needs, fields=frozenset(PERIOD_FIELDS), refuse=refused)

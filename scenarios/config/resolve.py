@@ -131,7 +131,10 @@ class ResolvedRun:
         if self.asking is not None:
             from coordinator.server.rounds.scheduled import Scheduled  # noqa: PLC0415 (numerical)
 
-            return Scheduled(setting=self.setting, plan=self.agreement.rounds, designs=self._round_designs())
+            agreement = self.agreement
+            return Scheduled(
+                setting=self.setting, plan=agreement.rounds, designs=self._round_designs(), delta=agreement.delta
+            )
         if ":" not in name:
             from coordinator.server.parts import policy_of  # noqa: PLC0415 (numerical)
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415
@@ -165,10 +168,9 @@ class ResolvedRun:
         from coordinator.server.parts import learner_of  # noqa: PLC0415 (numerical)
 
         scenario = self.scenario
-        if self.asking is not None:
+        if self.asking is not None and isinstance(self.design, InWorld):  # of pairs all periods are pooled
             from coordinator.server.rounds.scheduled import AgeingLearner  # noqa: PLC0415 (numerical)
 
-            assert isinstance(self.design, InWorld)  # as that of all mechanisms that estimate shares
             return AgeingLearner(
                 design=self.design,
                 clusters=self.world.clusters,

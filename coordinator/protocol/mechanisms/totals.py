@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
@@ -16,7 +17,7 @@ from coordinator.protocol.decoding.estimates import Estimates, repeated_variance
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.pair_model import from_sums, gram_matrix
 from coordinator.protocol.decoding.threads import one_thread
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.law import People
 from coordinator.protocol.mechanism import (
     TWO_ROUNDS,
@@ -219,6 +220,10 @@ class PairTotals(SharedVector):
     def likes_counted(self, world: World) -> int:
         return self.pair_likes or typical_likes(world.rated, min(self.pair_items, world.items))
 
+    def planned_ones(self, world: World, *, first: bool) -> int:
+        likes = self.likes_counted(world)
+        return likes if first else with_diagonal(likes)
+
     def design(self, world: World) -> LikedPairTotals:
         """Return what two servers add up in a world."""
         self.honest_devices(world)
@@ -272,17 +277,27 @@ class PairTotals(SharedVector):
         return of_group(RANKED if together(query) == 1 else PAIRED, totals)
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the items' popularity by the first round, clustered, and EASE on the second round's noisy pairs."""
+        """Return the items' popularity, clustered, and EASE on the noisy pairs, of which later periods add more."""
         items, pairs = statistic.of(RANKED), statistic.of(PAIRED)
-        model = _by_totals(items.sums, self.deviation(queries[0], items.answered), how)
+        if not items.answered and queries[0].period:
+            raise WithheldError(
+                "there is nothing to learn from: the first period was withheld, which says whose pairs are asked about "
+                "later; expect fewer answers (expected_answers)"
+            )
+        about = [[query for query in queries if together(query) == count] for count in (1, 2)]
+        model = _by_totals(items.sums, self._deviation(about[0], items.answered), how)
         if not pairs.answered:  # nobody answered the second round, or there was none: popularity is all there is
             return model
-        _, query = queries
-        assert query.pool is not None  # checked where it was asked
-        gram, deviation = gram_matrix(pairs.sums, query.pool.size), self.deviation(query, pairs.answered)
+        pool = about[1][0].pool
+        assert pool is not None  # checked where it was asked
+        gram, deviation = gram_matrix(pairs.sums, pool.size), self._deviation(about[1], pairs.answered)
         with one_thread():
-            near = from_sums(query.pool, gram, pairs.answered, deviation)
+            near = from_sums(pool, gram, pairs.answered, deviation)
         return replace(model, near=near)
+
+    def _deviation(self, queries: Sequence[Query], answered: int) -> float:
+        """Return the deviation of all noise in the sum of several rounds, in each of which as many answered."""
+        return math.hypot(*(self.deviation(query, answered // len(queries)) for query in queries))
 
     def moments(self, world: World) -> SumMoments | None:
         """Return the moments of the first round's totals, of which clusters are made, and of their noise."""

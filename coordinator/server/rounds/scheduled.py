@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -17,16 +17,19 @@ from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
 from coordinator.protocol.errors import InputError, WithheldError
-from coordinator.protocol.mechanism import InWorld
-from coordinator.protocol.messages import Model
+from coordinator.protocol.mechanism import InWorld, QueryHeader
+from coordinator.protocol.mechanisms.sets import ranked_first
+from coordinator.protocol.mechanisms.totals import LikedPairTotals
+from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.schedule import Horizon, Schedule, panels_of, staying
-from coordinator.protocol.shared_vector import DEVIATION, HONEST, LEAST_ANSWERS
+from coordinator.protocol.shared_vector import DELTA, DEVIATION, HONEST, LEAST_ANSWERS
+from coordinator.protocol.statistics.counts import RANKED, GroupStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.ageing import renewal
 from coordinator.server.design import Design
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask, ServerState, absorb
+from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 
 TENTH = 10  # The place, by size, of the estimate that drift is relative to
 
@@ -148,6 +151,7 @@ class Scheduled:
     setting: Setting  # Design, privacy and public coins
     plan: tuple[PlannedRound, ...]
     designs: tuple[Design, ...]  # Of each round
+    delta: float = 0.0  # Of the whole plan, where two servers open sums
 
     @property
     def rounds(self) -> int:
@@ -155,18 +159,36 @@ class Scheduled:
         return len(self.plan)
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next round, or None after the last."""
+        """Return the next round, or None after the last, or where nothing says what to ask about."""
         if state.round_number == len(self.plan):
             return None
         part = self.plan[state.round_number]
         header = self.setting.header(state)
         header["epsilon"] = part.epsilon
-        query = self.designs[state.round_number].query(**header)
+        if (query := self._query(state, header)) is None:
+            return None
         query = replace(query, period=part.period, own_questions=self.setting.own_questions)
         if part.noise is not None:
             of_plan = {DEVIATION: part.noise.deviation, HONEST: part.honest, LEAST_ANSWERS: part.noise.least_answers}
+            of_plan[DELTA] = self.delta if part.noise.deviation else 0.0
             query = replace(query, parameters={**query.parameters, **{name: float(of_plan[name]) for name in of_plan}})
         return Ask(query=query, first=part.first, stop=part.stop)
+
+    def _query(self, state: ServerState, header: QueryHeader) -> Query | None:
+        """Return what the round asks.
+
+        Of pairs the first period ranks all items, and each later one asks about pairs of those that came out on top;
+        None if the first one was withheld.
+        """
+        design = self.designs[state.round_number]
+        if not isinstance(design, LikedPairTotals):
+            return design.query(**header)
+        if self.plan[state.round_number].period == self.plan[0].period:
+            return design.of_items(**header)
+        counts = cast("GroupStatistic", total(state)).of(RANKED)
+        if not counts.answered:
+            return None
+        return design.query(pool=ranked_first(counts.sums, design.pair_items), **header)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,5 +213,6 @@ def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
         return run(free, InProcess(session.workers), population=replace(last.population, scenario=free))
     # A schedule says its rounds itself, and without a shuffler other people may be asked together
     fields = Scenario.model_fields
-    changes |= {name: fields[name].default for name in ("policy", "rounds", "answers_per_device")}
+    changes |= {name: fields[name].default for name in ("rounds", "answers_per_device")}
+    changes["policy"] = last.resolved.mechanism.policies_with(scenario.settings)[0]
     return run(scenario.model_copy(update=changes), InProcess(session.workers))

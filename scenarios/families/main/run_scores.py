@@ -159,7 +159,7 @@ def periods_of(run: MainResult) -> dict[str, Any]:
         return {}
     rows, asks, account = list[dict[str, Any]](), state.asked, run.resolved.account
     periods = sorted({ask.query.period for ask in asks})
-    for period, estimates in zip(periods, state.by_period, strict=True):
+    for period, estimates in zip(periods, state.by_period or [None] * len(periods), strict=True):
         rounds = [index for index, ask in enumerate(asks) if ask.query.period == period]
         until = [ask for ask in asks if ask.query.period <= period]
         short = sum(asks[index].stop - asks[index].first for index in rounds if not state.counts[index].answered)
@@ -171,13 +171,15 @@ def periods_of(run: MainResult) -> dict[str, Any]:
                 **({"withheld": short} if short else {}),
                 "spent": as_json(account.most_spent(until)),
                 **account.period_columns([asks[index] for index in rounds], [state.counts[index] for index in rounds]),
-                **_right(run, period, estimates),
+                **({} if estimates is None else _right(run, period, estimates)),
             }
         )
     worst = min((row["accuracy"] for row in rows if "accuracy" in row), default=None)
     made = ("drift", "item_arrivals", "churn") if scenario.ratings is None else ()
     return {
-        **{name: getattr(scenario, name) for name in ("periods", "schedule", "ageing")},
+        **{
+            name: getattr(scenario, name) for name in ("periods", "schedule", *(("ageing",) if state.by_period else ()))
+        },
         **({name: getattr(scenario, name) for name in made} if made else {"period_kind": scenario.period or MONTH}),
         "unit": PERSON_HISTORY,
         "accuracy_worst": worst,

@@ -177,7 +177,6 @@ def test_those_who_come_later_stand_where_few_stretches_answer(schedule: str, ro
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"policy": "fixed"}, "the schedule says who answers"),
     ({"design": "sign"}, "estimate no shares"),
-    ({"design": "pair-totals"}, "answers to pair-totals estimate no shares"),
     ({"decoder": "posterior"}, "labels of estimates that age are read by k-means"),
     ({"malicious": 0.1}, "what liars do over periods is not known"),
     ({"schedule": "never"}, "schedule 'never' is unknown"),
