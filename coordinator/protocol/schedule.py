@@ -176,7 +176,8 @@ def schedule_of(name: str) -> Schedule:
         return Stay(int(length))
     if name == COUNTER:
         raise InputError(
-            f"schedule {name} gives no shares of a budget, so that devices have no plan; see blindrec years"
+            f"schedule {name} is measured by blindrec years alone: plans of devices have fresh noise in every period, "
+            "which a counter carries on; choose split or front"
         )
     raise InputError(f"schedule {name!r} is unknown; {name_choices(name, NAMES)}")
 

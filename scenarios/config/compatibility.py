@@ -263,7 +263,7 @@ def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     """Return the part of periods, which a schedule asks in rounds of its own."""
     needs = {
         SHARES: f"time counts, but answers to {mechanism.name} estimate no shares, which could age; "
-        "choose set, a frequency oracle or totals",
+        "choose set, a frequency oracle, totals or pair-totals",
         ONCE: f"policy is {scenario.policy}, but over periods of time the schedule says who answers; leave it out",
         POINTS: f"decoder is {scenario.decoder!r}, but labels of estimates that age are read by k-means; leave it out",
     }
