@@ -12,24 +12,29 @@ from scenarios.cli import command_line
 from scenarios.config.mechanism_settings import all_settings, designs
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
+from scenarios.experiment.common_columns import EVERY_RESULT, IN_TABLES
 from scenarios.experiments import EXPERIMENTS
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
 from scenarios.show.columns import Column
+from scenarios.studies.compare import summary
 from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.planner import plan
+from scenarios.studies.sweep.sweeps import KINDS, kind_of
 
 _ENDS = ("low", "high", "error", "least", "mean", "median", "most")  # Of keys that the page of columns explains at once
 
 
 def sections() -> dict[str, dict[str, str]]:
     """Return the meanings of keys, by sections: of all results, of experiments by their columns, and of studies."""
-    studies = tomllib.loads((ROOT / "docs/meanings.toml").read_text(encoding="utf-8"))
     common = {column.name: column.meaning for column in columns() if column.meaning and _families(column.name) > 1}
-    every = {"Every result": studies.pop("Every result"), "Several experiments": common}
+    every = {"Several experiments": common}
     for name, experiment in EXPERIMENTS.items():
         alone = (column for column in experiment.columns if column.meaning and column.name not in common)
         every[f"blindrec {name}"] = {column.name: column.meaning for column in alone}
-    return every | studies
+    lists = {"Every result": EVERY_RESULT, "Tables of a run": IN_TABLES, "Plans": plan.COLUMNS}
+    lists |= {"Comparisons": summary.COLUMNS} | {f"Sweeps: {name}": kind_of(name).columns for name in KINDS}
+    return every | {title: {column.name: column.meaning for column in lists[title]} for title in lists}
 
 
 def columns() -> Iterator[Column[Any]]:

@@ -33,7 +33,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import SERVED
 from scenarios.studies.compare.summary import needed
-from scenarios.studies.sweep.sweep_folder import swept
+from scenarios.studies.study import run_study
 
 DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/explanation/worth.md", "README.md"
 LADDER, LIARS = "docs/ladder.png", "docs/explanation/lying.md"
@@ -94,13 +94,13 @@ Record = Mapping[str, Any]
 
 def measured(path: Path, features: Path | None, options: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """Measure a file, and return of its result what is shown."""
-    sweep = comparison({"ratings": path, "features": features, **options})
-    result = swept(sweep, opened(InProcess()), out, console()).result
+    study = comparison({"ratings": path, "features": features, **options})
+    result = run_study(study, opened(InProcess()), out, console()).result
     of_rungs = result["trust_models"] == result["rungs"]
     rows = [{name: _short(row[name]) for name in (OF_RUNGS if of_rungs else KEPT)} for row in result["rows"]]
     names = ["ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator"]
     names += ["trust_models", "rungs", "neighbours", "delta"] if of_rungs else []
-    settings: Comparison = sweep.settings
+    settings: Comparison = study.settings
     return {**{name: result[name] for name in names}, "devices": settings.devices, "rows": rows}
 
 

@@ -14,7 +14,7 @@ from scenarios.backends.selection import choose, open_session
 from scenarios.commands.entrance import LazyCommand, enter, grouped
 from scenarios.commands.flags import AllowCode, BackendFlags, Output, with_fields
 from scenarios.log import console
-from scenarios.studies.sweep.sweeps import DEFAULT_KIND, Sweep, built_in_grids, kind_of, load_sweep, sweep_of
+from scenarios.studies.sweep.sweeps import DEFAULT_KIND, KINDS, OF_FILES, built_in_grids, kind_of, load_sweep, sweep_of
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -73,7 +73,7 @@ def _of_grid() -> Callable[..., None]:
     ) -> None:
         _measure(load_sweep(grid, seeds=seeds, allow_code=allow_code), Path(grid).stem, out, backend_flags, output)
 
-    command.__doc__ = kind_of(DEFAULT_KIND).help_with_folder()
+    command.__doc__ = f"{KINDS[DEFAULT_KIND]}\n\n{kind_of(DEFAULT_KIND).help_with_folder()}"
     return command
 
 
@@ -84,37 +84,30 @@ def _of_kind(name: str) -> Callable[..., None]:
     def command(*, out: Out, backend_flags: BackendFlags, output: Output, **settings: Any) -> None:
         _measure(sweep_of({"sweep": name, **settings}), name, out, backend_flags, output)
 
-    command.__doc__ = kind.help_with_folder()
+    command.__doc__ = f"{KINDS[name]}\n\n{kind.help_with_folder()}"
     return command
 
 
-def _measure(sweep: Sweep[Any, Any], name: str, out: Path, backend_flags: BackendFlags, output: Output) -> None:
+def _measure(study: Any, name: str, out: Path, backend_flags: BackendFlags, output: Output) -> None:
     from scenarios.show.tables import printed  # noqa: PLC0415 (`--help` need not wait for them)
-    from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415 (as above)
+    from scenarios.studies.study import run_study  # noqa: PLC0415 (as above)
 
-    backend, why = choose(backend_flags.backend, address=backend_flags.address, work=sweep.work)
-    done = swept(
-        sweep, open_session(backend, address=backend_flags.address, workers=backend_flags.workers), out, console()
-    )
-    title = f"sweep {name}, {backend} ({why})"
-    output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, title), done.plotted_tables)
+    backend, why = choose(backend_flags.backend, address=backend_flags.address, work=study.work)
+    opening = open_session(backend, address=backend_flags.address, workers=backend_flags.workers)
+    done, title = run_study(study, opening, out, console()), f"sweep {name}, {backend} ({why})"
+    output.deliver(study.family, done.result, lambda: study.show(printed(), done.result, title), done.plotted)
 
 
-_FIRST_SENTENCES = {
-    GRID: "Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.",
-    "adaptive": "Compare how many users it takes to get all labels right: one round against adaptive rounds, over "
-    "items N.",
-    "online": "Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.",
-    "two-tier": "Draw the paper's figures over seeds: errors against public users, and against private devices that "
-    "answer.",
-}
-"""Of every command's help, as lists show them without loading any kind."""
 sweep = grouped(
     sweeps,
-    (
-        LazyCommand(name, line, _of_grid if name == GRID else partial(_of_kind, name), group="sweep")
-        for name, line in _FIRST_SENTENCES.items()
-    ),
+    [
+        LazyCommand(GRID, KINDS[DEFAULT_KIND], _of_grid, group="sweep"),
+        *(
+            LazyCommand(name, KINDS[name], partial(_of_kind, name), group="sweep")
+            for name in KINDS
+            if name not in OF_FILES
+        ),
+    ],
 )
 
 

@@ -27,12 +27,11 @@ from scenarios.log import width_of
 from scenarios.show.picture import Picture
 from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
-from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.plan_of_file import FileAnswer, describe_file, planned
 from scenarios.studies.planner.plan import DesignPlan, recommendation
 from scenarios.studies.planner.request import PlanRequest
-from scenarios.studies.sweep.sweep_folder import Swept, swept
-from scenarios.studies.sweep.sweeps import Sweep, load_sweep
+from scenarios.studies.study import Study, StudyOutcome, run_study
+from scenarios.studies.sweep.sweeps import load_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -206,8 +205,8 @@ class DataResult(Result):
 
     def frame(self, of: Literal["rows", "file", "answer"] = "rows") -> pd.DataFrame:
         """Return a table: of what lists are worth, a row each; of what is in the file, one row; or the answer's."""
-        sweep = self._answer.sweep
-        answer = None if sweep is None else sweep.answer(self)
+        study = self._answer.study
+        answer = None if study is None else study.answer(self)
         _check_table(of, ("rows", "file", *(["answer"] if answer is not None else [])))
         if of == "rows":
             return pd.DataFrame(self["rows"])
@@ -229,31 +228,30 @@ class DataResult(Result):
 class SweepResult(Result):
     """A sweep of any kind; by default the users U* that it takes in each setting."""
 
-    def __init__(self, swept: Swept) -> None:
-        super().__init__(swept.result)
-        self._swept = swept
+    def __init__(self, done: StudyOutcome) -> None:
+        super().__init__(done.result)
+        self._done = done
 
     def _pictures(self) -> tuple[Picture, ...]:
-        return pictures_of(self._swept.sweep.family, self, self._swept.plotted_tables())
+        return pictures_of(self._done.study.family, self, self._done.plotted())
 
     def frame(self, of: Literal["settings", "seeds", "answer"] = "settings") -> pd.DataFrame:
         """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit.
 
         A comparison that ends in an answer has that of ``"answer"``, too: what its command prints, in words.
         """
-        sweep = self._swept.sweep
-        answer = sweep.answer(self)
+        study = self._done.study
+        answer = study.answer(self)
         _check_table(of, ("settings", "seeds", *(["answer"] if answer is not None else [])))
         if of == "answer" and answer is not None:
             return answer
-        return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
+        return study.rows(self) if of == "settings" else study.table(self._done.units)
 
     def __repr__(self) -> str:
-        sweep = self._swept.sweep
-        return f"SweepResult({sweep.in_words(self.frame())}, {sweep.count_seeds(self._swept.units)} seeds)"
+        return f"SweepResult({self._done.in_words()})"
 
     def _repr_html_(self) -> str:
-        if (answer := self._swept.sweep.answer(self)) is None:
+        if (answer := self._done.study.answer(self)) is None:
             return super()._repr_html_()
         advice = [at["advice"]["headline"] for at in self.get("answer", {}).get("by_epsilon", ())]
         paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in (*advice, repr(self)))
@@ -642,11 +640,10 @@ def report(*results: str | Path, out: str | Path, force: bool = False) -> Path:
 
 
 def _measured(
-    sweep: Sweep[Any, Any], backend: BackendChoice | None, out: str | Path | None, *, progress: bool
+    study: Study[Any, Any], backend: BackendChoice | None, out: str | Path | None, *, progress: bool
 ) -> SweepResult:
-    with lasting_folder(_folder(out)) as folder, _interruptible(out):
-        opening, lasting = opened(backend or InProcess()), out is not None
-        return SweepResult(swept(sweep, opening, folder, _console(progress), lasting=lasting))
+    with _interruptible(out):
+        return SweepResult(run_study(study, opened(backend or InProcess()), _folder(out), _console(progress)))
 
 
 def _here() -> AbstractContextManager[Backend]:

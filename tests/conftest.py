@@ -191,7 +191,7 @@ def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def undrawn() -> Iterator[None]:
     """Let folders of sweeps and comparisons hold no figures, for tests that look at none: each takes half a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+        patch.setattr("scenarios.studies.study.draw", lambda *_: None)
         yield
 
 
@@ -199,7 +199,7 @@ def undrawn() -> Iterator[None]:
 def swept(request: pytest.FixtureRequest, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """`blindrec sweep` with a module's `SWEEP` in this process, without figures and progress."""
     monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+    monkeypatch.setattr("scenarios.studies.study.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:
         sweep: tuple[object, ...] = getattr(request.module, "SWEEP", ())

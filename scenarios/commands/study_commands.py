@@ -23,7 +23,6 @@ from scenarios.log import console
 from scenarios.show.records import STDOUT
 from scenarios.show.tables import printed
 from scenarios.store.run_folder import require_counts
-from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.years.years_settings import Years
 
@@ -191,28 +190,35 @@ def compare(
     """Compare all trust models on a file; see `COMPARE_HELP`."""
     from scenarios.studies.compare.comparison import comparison
     from scenarios.studies.compare.lists import write_lists
-    from scenarios.studies.sweep.sweep_folder import swept
 
     design = [path.strip() for path in (values.pop("design") or "").split(",") if path]
     custom = custom_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
-    sweep = comparison({"ratings": file, "design": custom, **values})
+    study = comparison({"ratings": file, "design": custom, **values})
     if lists and out is None:
         raise InputError("lists is True, but there is no folder to write them into; give --out")
-    with lasting_folder(out) as folder:
-        opening = backend_flags.session(sweep.work, sharing=True)
-        done = swept(sweep, opening, folder, console(), lasting=out is not None)
-        if lists:
-            write_lists(folder, sweep.settings, done.units)
-
-    def show() -> None:
-        sweep.show(printed(), done.result, "blindrec compare")
-        if details and done.result["answer"] is not None:
-            sweep.show_details(printed(), done.result, "blindrec compare")
-
-    output.deliver(sweep.family, done.result, show)
+    done = _deliver(study, backend_flags, out, output, details=details)
+    if lists and out is not None:
+        write_lists(out, study.settings, done.units)
 
 
 compare.__doc__ = COMPARE_HELP
+
+
+def _deliver(
+    study: Any, backend_flags: BackendFlags, out: Path | None, output: Output, *, details: bool = False
+) -> Any:
+    """Measure a study, and deliver its result, with details that the answer leaves out."""
+    from scenarios.studies.study import run_study
+
+    done = run_study(study, backend_flags.session(study.work, sharing=True), out, console())
+
+    def show() -> None:
+        study.show(printed(), done.result, f"blindrec {study.family}")
+        if details and done.result["answer"] is not None:
+            study.details(printed(), done.result, f"blindrec {study.family}")
+
+    output.deliver(study.family, done.result, show)
+    return done
 
 
 RISK_HELP = """Show how often the best attack guesses right on each rung, beside the bound that epsilon gives.
@@ -252,13 +258,8 @@ def risk(
 ) -> None:
     """Show how often guesses are right; see `RISK_HELP`."""
     from scenarios.studies.compare.risk.risk_study import risk as study_of
-    from scenarios.studies.sweep.sweep_folder import swept
 
-    sweep = study_of({"ratings": file, **values})
-    with lasting_folder(out) as folder:
-        opening = backend_flags.session(sweep.work, sharing=True)
-        done = swept(sweep, opening, folder, console(), lasting=out is not None)
-    output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec risk"))
+    _deliver(study_of({"ratings": file, **values}), backend_flags, out, output)
 
 
 risk.__doc__ = RISK_HELP
@@ -299,20 +300,9 @@ def years(
     **values: Any,
 ) -> None:
     """Show what it costs to keep asking; see `YEARS_HELP`."""
-    from scenarios.studies.sweep.sweep_folder import swept
     from scenarios.studies.years.years_sweep import years as study_of
 
-    sweep = study_of({"ratings": file, **values})
-    with lasting_folder(out) as folder:
-        opening = backend_flags.session(sweep.work, sharing=True)
-        done = swept(sweep, opening, folder, console(), lasting=out is not None)
-
-    def show() -> None:
-        sweep.show(printed(), done.result, "blindrec years")
-        if details:
-            sweep.show_details(printed(), done.result, "every schedule")
-
-    output.deliver(sweep.family, done.result, show)
+    _deliver(study_of({"ratings": file, **values}), backend_flags, out, output, details=details)
 
 
 years.__doc__ = YEARS_HELP

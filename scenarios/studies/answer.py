@@ -6,9 +6,10 @@ Terminal, page, notebook and JSON read this one object; a study hands in what it
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
@@ -169,7 +170,7 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Study:
+class AnswerInputs:
     """All that an answer is made of."""
 
     file: str
@@ -584,6 +585,15 @@ def answer_table(answer: Answer, at: AtEpsilon) -> tuple[tuple[str, ...], list[l
         *_without_privacy(answer, measured=measured),
     ]
     return (*columns, "at most" if measured else "guess right", "if they lie"), lines
+
+
+def answer_frame(result: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the tables of a result's answer, one epsilon below the other."""
+    answer, rows = Answer.model_validate(result["answer"]), list[dict[str, float | str]]()
+    for at in answer.by_epsilon:
+        columns, lines = answer_table(answer, at)
+        rows += [{"epsilon": at.epsilon, **dict(zip(columns, line, strict=False))} for line in lines]
+    return pd.DataFrame(rows).fillna("")
 
 
 def whose_text(rung: Rung) -> str:

@@ -22,13 +22,12 @@ from scenarios.data.rating_split import describe, judge_likes
 from scenarios.data.side_tables import descriptions_of
 from scenarios.log import console
 from scenarios.show.tables import remark
-from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.answer import Answer, show_answer
 from scenarios.studies.planner.plan import DesignPlan
 from scenarios.studies.planner.request import PlanRequest, check_request, learnable_of, planned_for
 
 if TYPE_CHECKING:
-    from scenarios.studies.compare.comparison import CompareSweep
+    from scenarios.studies.study import Study
 
 QUICK = (
     *("chance", "popularity", "popularity (Gaussian)", "pairs with EASE"),
@@ -45,7 +44,7 @@ Opening = Callable[[], AbstractContextManager[Backend]]
 class FileAnswer:
     """What lists are worth on each rung to people like a file's; or why nothing can be said."""
 
-    sweep: CompareSweep | None = None
+    study: Study[Any, Any] | None = None
     result: Mapping[str, Any] | None = None
     others: str = ""  # What was not measured, and the command that does
     why_not: str | None = None
@@ -66,14 +65,14 @@ class FileAnswer:
 
     def show(self, console: Console, *, details: bool) -> None:
         """Print the answer, and every row if that is asked for."""
-        if self.sweep is None or self.result is None:
+        if self.study is None or self.result is None:
             remark(console, self.words)
             return
         remark(console, *self.result["about_answer"], *self.result["warnings"])
         more = f"All {len(self.result['rows'])} rows: --details. {self.others}"
         show_answer(console, Answer.model_validate(self.result["answer"]), more)
-        if details:
-            self.sweep.show_details(console, self.result, "every row")
+        if details and self.study.details is not None:
+            self.study.details(console, self.result, "every row")
 
 
 def planned(
@@ -123,24 +122,23 @@ def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Openi
     from scenarios.studies.compare.comparison import comparison  # noqa: PLC0415 (as above)
     from scenarios.studies.compare.rungs import too_small, why_no_answer  # noqa: PLC0415
     from scenarios.studies.compare.worlds import world_of  # noqa: PLC0415
-    from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415
+    from scenarios.studies.study import run_study  # noqa: PLC0415
 
     flags = {**TARGET, **values}
     rows = (*QUICK, *WHOLE) if flags["of"] == "best" else QUICK
     if why := too_small(table):
         return FileAnswer(why_not=why)
-    sweep = comparison({"trust_models": LADDER, "mechanisms": rows, **flags}, risk=False)
+    study = comparison({"trust_models": LADDER, "mechanisms": rows, **flags}, risk=False)
     try:
-        world_of(sweep.settings, sweep.settings.seed)
+        world_of(study.settings, study.settings.seed)
     except InputError as error:  # nobody has a like to hold out
         return FileAnswer(why_not=str(error))
-    with lasting_folder(None) as folder:
-        done = swept(sweep, opening(), folder, console(), lasting=False)
+    done = run_study(study, opening(), None, console())
     if done.result["answer"] is None:
-        return FileAnswer(why_not=why_no_answer(sweep.settings, done.units, table))
+        return FileAnswer(why_not=why_no_answer(study.settings, done.units, table))
     rest = "Volunteers" if flags["of"] == "best" else "Volunteers, and the best list without privacy"
     return FileAnswer(
-        sweep=sweep, result={**done.result, "splits": sweep.settings.seeds}, others=f"{rest}: {_command(values)}"
+        study=study, result={**done.result, "splits": study.settings.seeds}, others=f"{rest}: {_command(values)}"
     )
 
 

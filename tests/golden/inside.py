@@ -111,7 +111,7 @@ def _run(words: list[str], folder: Path) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     told = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    undrawn = patch("scenarios.studies.sweep.sweep_folder.draw")  # no figure is golden
+    undrawn = patch("scenarios.studies.study.draw")  # no figure is golden
     # small matrices gain nothing by threads
     with contextlib.chdir(folder), told[0], told[1], undrawn, threadpool_limits(1):
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.settings import Target
-from scenarios.studies.answer import Answer, Curve, Study
+from scenarios.studies.answer import Answer, AnswerInputs, Curve
 
 BEST = np.full((3, 5), 0.2)
 FILE = {LOCAL: 0.0, SHUFFLED: 0.0, TWO_SERVERS: 0.0, CURATOR: 0.0}
@@ -54,4 +54,4 @@ def answer(*curves: Curve, share: float = 0.9, of: Target = "best", **changes: A
         "popularity": BEST / 2,
     }
     about |= {"file_error": FILE, "volunteers": 0.01, "curves": curves}
-    return Study(**about | changes).answer(share=share, of=of)
+    return AnswerInputs(**about | changes).answer(share=share, of=of)

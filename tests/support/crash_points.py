@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,8 +30,7 @@ from scenarios.store import whole_files
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import RUN_FILE, Units
 from scenarios.store.whole_files import locked_folder
-from scenarios.studies.sweep.sweep_folder import claim, measure_units
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.study import Study, claim, measure_units
 from scenarios.theory import emulated_runs
 
 # What a kill leaves of a folder at each of a command's file operations: for tests of what survives that.
@@ -223,26 +222,16 @@ def _squared(square: Callable[[int], int], number: int) -> Square:
     return Square(square(number))
 
 
-class Squares(Sweep[Number, Square]):
-    key, measurement = Number, Square
-
-    def __init__(self, numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> None:
-        self._numbers, self._square, self._content = list(numbers), square, content
-
-    def content(self) -> dict[str, Any]:
-        return self._content
-
-    def units(self, done: Mapping[Number, Square]) -> dict[Number, Callable[[], Square]]:
-        return {Number(number): partial(_squared, self._square, number) for number in self._numbers}
-
-    def result(self, units: Mapping[Number, Square]) -> dict[str, Any]:
-        return {"squares": [one.found for one in units.values()]}
-
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        return pd.DataFrame(result)
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        console.print(title, result)
+def squares_of(numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> Study[Number, Square]:
+    units = {Number(number): partial(_squared, square, number) for number in numbers}
+    return Study(
+        content=content,
+        key=Number,
+        measurement=Square,
+        units=lambda _: units,
+        result=lambda found: {"squares": [one.found for one in found.values()]},
+        show=lambda console, result, title: console.print(title, result),
+    )
 
 
 # Goes on from what a kill at any file operation of a command leaves; run by ``test_units``.
@@ -279,7 +268,7 @@ def left(folder: Path) -> dict[str, Any]:
     if (folder / FOLDER / RUN_FILE.name).exists():
         mark = read_manifest(folder)
         found[f"{FOLDER}/{MANIFEST}"] = mark and mark.identity
-        squares = Squares((), abs, {})
+        squares = squares_of((), abs, {})
         with closing(Units(folder, squares.from_line, squares.line)) as units:
             found["units"] = sorted((key, square.found) for key, square in units)
     return found
@@ -405,12 +394,11 @@ def resumed(family: Family, run: list[str]) -> None:
 
 def sweep(family: Family) -> None:
     """Cut a sweep's store off everywhere, and give the same command again."""
-    from rich.console import Console  # noqa: PLC0415 (this family only)
 
     def act() -> int:
-        squares = Squares(range(5), lambda unit: unit * unit, {"base": {}})
+        squares = squares_of(range(5), lambda unit: unit * unit, {"base": {}})
         with locked_folder(family.out):
-            claim(family.out, squares.content())
+            claim(family.out, squares.content)
             found = measure_units(squares, InProcess(1), family.out, Console(quiet=True))
         return 0 if squares.result(found) == {"squares": [0, 1, 4, 9, 16]} else 1
 

@@ -72,7 +72,7 @@ def undrawn_report(paths: Sequence[Path]) -> str:
 def command(*arguments: object) -> None:
     said = io.StringIO()
     quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said)
-    undrawn = patch("scenarios.studies.sweep.sweep_folder.draw")  # a report draws its figures itself
+    undrawn = patch("scenarios.studies.study.draw")  # a report draws its figures itself
     with quiet[0], quiet[1], undrawn, pytest.raises(SystemExit) as ended:
         cli.main([str(argument) for argument in arguments])
     assert not ended.value.code, said.getvalue()

@@ -295,7 +295,7 @@ class Comparison(BaseModel):
         if (pairs := self.pairs_held_out) is not None:
             shared["held_out"] = file_sha256(pairs, "held-out file")
         files = {"ratings": self.ratings, "features": self.features}
-        digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
+        digests = {f"{name}_sha256": path and file_sha256(path, f"{name} file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
         # What is as ever is not named, so that folders of before such settings go on
         named = None if self.feature_columns is None else list(self.feature_columns)

@@ -11,7 +11,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.trust_models import SHUFFLED
 from scenarios.data.datasets import RatingTable
 from scenarios.families.two_tier.two_tier_scenario import NONE
-from scenarios.studies.answer import RISK, RUNGS, VOLUNTEERS, Answer, Curve, Study
+from scenarios.studies.answer import RISK, RUNGS, VOLUNTEERS, Answer, AnswerInputs, Curve
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import is_promise
 from scenarios.studies.compare.rows.public_users import COMPLETIONS
@@ -73,7 +73,7 @@ def answer_of(settings: Comparison, units: Units, table: RatingTable, others: st
         ((name, worth) for name, worth in plain.items() if name[1] != CHANCE), key=lambda pair: pair[1][:, 0].mean()
     )
     world = world_of(settings, settings.seed)
-    study = Study(
+    study = AnswerInputs(
         file=settings.ratings.name,
         people=settings.users_at(table.users, 1.0),
         items=table.count,

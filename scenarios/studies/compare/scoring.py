@@ -36,7 +36,7 @@ from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.rates import ViewRisk
-from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
+from scenarios.studies.sweep.online_sweep import BESIDE, ClientsGrid, client_rows
 
 LONG_UNIT = 0.7  # Seconds; such a unit leaves many pieces of memory behind
 
@@ -51,10 +51,10 @@ def rows_of(settings: Comparison) -> Mapping[str, Row]:
 SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)  # The recommenders of the panel
 
 
-def panel_sweep(settings: Comparison) -> RatingsSweep:
+def panel_sweep(settings: Comparison) -> ClientsGrid:
     """Return the panel as a sweep of online recommenders."""
     named = tuple(name for name in SERVED if settings.includes(COORDINATOR, name))
-    return RatingsSweep(
+    return ClientsGrid(
         base={"ratings": settings.ratings, "like_from": settings.liked_from, "clients": settings.clients},
         sha256=file_sha256(settings.ratings, "ratings file"),
         recommenders=named,

@@ -8,7 +8,8 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from itertools import product
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -30,6 +31,7 @@ from scenarios.config.settings import names_among, parts_of, validated
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.families.main.run import run
+from scenarios.show.columns import columns_of
 from scenarios.show.intervals import (
     CONFIDENCE,
     Interval,
@@ -41,7 +43,8 @@ from scenarios.show.intervals import (
 )
 from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
 from scenarios.studies.planner.least_users import Target
-from scenarios.studies.sweep.sweeps import Sweep, Values
+from scenarios.studies.study import Measure, Row, Study, Values
+from scenarios.studies.sweep.sweeps import Kind
 from scenarios.studies.sweep.threshold import (
     BisectionRange,
     EmulatedPrefixes,
@@ -163,14 +166,12 @@ def _items(value: Any) -> Any:
 
 
 Units = Mapping[SchemeKey, Values]
-Row = Mapping[str, Any]
 
 
-class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
+class AdaptiveGrid(BaseModel):
     """What a sweep of adaptive rounds compares: schemes and catalogues, in one world."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    key: ClassVar = SchemeKey
 
     items: Annotated[tuple[int, ...], BeforeValidator(_items)] = Field(
         (100, 300, 1000), description="Catalogues: numbers of items N [100,300,1000]."
@@ -190,21 +191,8 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         tuple(SCHEMES), description="Some of them, by ',' [all]."
     )
 
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> AdaptiveSweep:
+    def check(self, name: str, items: int) -> None:
         """Refuse what cannot be compared, before anything runs."""
-        sweep = validated(cls, None, dict(values))
-        if not sweep.measured:
-            names = ", ".join(name for name, scheme in SCHEMES.items() if scheme.emulated)
-            raise InputError(
-                f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}"
-            )
-        for name in sweep.schemes:
-            for items in sweep.items:
-                sweep._check(name, items)
-        return sweep
-
-    def _check(self, name: str, items: int) -> None:
         try:
             setting = self.scenario(name, items)
             resolved = resolve(setting)
@@ -256,7 +244,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         world["like"] = [list(row) for row in scenario.like]
         return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
 
-    def units(self, done: Units) -> dict[SchemeKey, Callable[[], Values]]:
+    def units(self, _: Units) -> dict[SchemeKey, Measure[Values]]:
         """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""
         measures: dict[tuple[str, int], tuple[Scenario, Callable[..., Values]]] = {}
         for items in self.items:
@@ -276,7 +264,8 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
 
     def table(self, units: Units) -> pd.DataFrame:
         """Return every measured unit, one row each; ``users`` is NaN where the most users did not do."""
-        table = Sweep.table(self, units).drop(columns="steps")
+        rows = [{**key._asdict(), **unit} for key, unit in units.items()]
+        table = pd.DataFrame(rows).drop(columns="steps")
         return table.assign(users=table["users"].astype(float), right=table["right"].astype("boolean"))
 
     def result(self, units: Units) -> dict[str, Any]:
@@ -345,63 +334,32 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
                 return {**run_of, "steps": unit["steps"]}
         return None
 
-    def rows(self, result: Row) -> pd.DataFrame:
-        """Return the one table of the sweep: schemes, then lower bounds, one row each a catalogue; NaN: not known."""
-        shown = ("items", "adaptive", "users")
-        bounds = [
-            {"scheme": "lower bound", "label": whom(row), **{name: row[name] for name in shown}}
-            for row in result["bounds"]
-        ]
-        table = pd.DataFrame([*result["schemes"], *bounds])
-        return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
 
-    def show(self, console: Console, result: Row, title: str) -> None:
-        """Print the table: users of every scheme, how often it was right, and what it costs against adaptive sign."""
-        rows: list[list[str] | None] = []
-        for items in result["items"]:
-            rows += [[cell(row) for cell in _COLUMNS.values()] for row in result["schemes"] if row["items"] == items]
-            rows += [
-                [f"{items:,}", whom(row), whole(row["users"])] for row in result["bounds"] if row["items"] == items
-            ]
-            rows.append(None)
-        title = f"{title}: users for all labels right with probability {result['confidence']:g}"
-        show_table(console, list(_COLUMNS), rows, title=title, words=("scheme",), names=2)
-        remark(console, "ratio: users over those of adaptive sign sensing; planned: one round, from exact moments")
-        if any(row["seeds"] and None in (row["low"], row["high"]) for row in result["schemes"]):
-            remark(console, "an open end: too few seeds for that end of a 95 % interval")
-        if result["statistic"] == MOMENTS:
-            sentence = (
-                "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
-            )
-            remark(console, sentence)
-
-    help: ClassVar = """Compare how many users it takes to get all labels right: one round against adaptive rounds, \
-over items N.
-
-\b
-  paper              MaxSense in one round, the paper's decoder
-  centred            MaxSense in one round, the centred decoder
-  sign               sign sensing in one round
-  adaptive-maxsense  MaxSense, decided items leave the pool
-  adaptive-sign      sign sensing, decided items leave the pool
-  adaptive-vectors   the same, a device chooses among --vectors sign vectors
-
-All at the same chance of success, --confidence. An adaptive run stops by itself: its users are those that it asked, a
-mean over seeds with Student's interval, beside the share of seeds with all labels right. One round needs the users at
-which all labels are right in that share of the seeds: for every seed bisection finds the population where it gets them
-right, and the users are a quantile of these, with an interval of order statistics. A 95 % quantile has an upper end
-from 72 seeds on; with fewer it is open. Beside it stands what exact moments say (planned). Ratios are to adaptive-sign.
-
-With --statistic moments nobody answers: sign sensing's sums are drawn from their exact moments, so that hundreds of
-seeds at thousands of items take minutes. MaxSense is planned only, then.
-
-\b
-  blindrec sweep adaptive --items 100,300,1000 --out compared
-  blindrec sweep adaptive --items 300,1000,3000 --seeds 400 --statistic moments --out emulated
-"""
+def rows_of(result: Row) -> pd.DataFrame:
+    """Return the one table of the sweep: schemes, then lower bounds, one row each a catalogue; NaN: not known."""
+    shown = ("items", "adaptive", "users")
+    bounds = [
+        {"scheme": "lower bound", "label": whom(row), **{name: row[name] for name in shown}} for row in result["bounds"]
+    ]
+    table = pd.DataFrame([*result["schemes"], *bounds])
+    return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
 
 
-AdaptiveSweep.fields = AdaptiveSweep.model_fields
+def show(console: Console, result: Row, title: str) -> None:
+    """Print the table: users of every scheme, how often it was right, and what it costs against adaptive sign."""
+    rows: list[list[str] | None] = []
+    for items in result["items"]:
+        rows += [[cell(row) for cell in _COLUMNS.values()] for row in result["schemes"] if row["items"] == items]
+        rows += [[f"{items:,}", whom(row), whole(row["users"])] for row in result["bounds"] if row["items"] == items]
+        rows.append(None)
+    title = f"{title}: users for all labels right with probability {result['confidence']:g}"
+    show_table(console, list(_COLUMNS), rows, title=title, words=("scheme",), names=2)
+    remark(console, "ratio: users over those of adaptive sign sensing; planned: one round, from exact moments")
+    if any(row["seeds"] and None in (row["low"], row["high"]) for row in result["schemes"]):
+        remark(console, "an open end: too few seeds for that end of a 95 % interval")
+    if result["statistic"] == MOMENTS:
+        sentence = "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
+        remark(console, sentence)
 
 
 def _interval(row: Row | None) -> Interval:
@@ -439,3 +397,65 @@ _COLUMNS: dict[str, Callable[[Row], str]] = {
     "ratio": _ratio,
     "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio", ratio),
 }
+
+
+def adaptive(values: Row) -> Study[SchemeKey, Values]:
+    """Refuse what cannot be compared, before anything runs."""
+    grid = validated(AdaptiveGrid, None, dict(values))
+    if not grid.measured:
+        names = ", ".join(name for name, scheme in SCHEMES.items() if scheme.emulated)
+        raise InputError(f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}")
+    for name, items in product(grid.schemes, grid.items):
+        grid.check(name, items)
+    return Study(
+        content=grid.content(),
+        key=SchemeKey,
+        units=grid.units,
+        result=grid.result,
+        frame=grid.table,
+        row_frame=rows_of,
+        show=show,
+    )
+
+
+COLUMNS = columns_of(
+    {
+        "schemes": "a row for each scheme and number of items",
+        "scheme": "one round or adaptive rounds, of which mechanism",
+        "adaptive": "whether rounds adapt",
+        "most_rounds": "rounds of the longest run",
+        "ran_out": "seeds whose users were not enough",
+        "right": "share of seeds in which all labels are right",
+        "trajectory": "one adaptive run round by round",
+        "statistic": "whether devices are simulated or their sums drawn",
+        "exact_epsilon": "epsilon as it was given, as a fraction",
+        "ratio_predicted": "the same quotient as planned",
+    }
+)
+KIND = Kind(
+    columns=COLUMNS,
+    fields=AdaptiveGrid.model_fields,
+    read=adaptive,
+    help="""\
+\b
+  paper              MaxSense in one round, the paper's decoder
+  centred            MaxSense in one round, the centred decoder
+  sign               sign sensing in one round
+  adaptive-maxsense  MaxSense, decided items leave the pool
+  adaptive-sign      sign sensing, decided items leave the pool
+  adaptive-vectors   the same, a device chooses among --vectors sign vectors
+
+All at the same chance of success, --confidence. An adaptive run stops by itself: its users are those that it asked, a
+mean over seeds with Student's interval, beside the share of seeds with all labels right. One round needs the users at
+which all labels are right in that share of the seeds: for every seed bisection finds the population where it gets them
+right, and the users are a quantile of these, with an interval of order statistics. A 95 % quantile has an upper end
+from 72 seeds on; with fewer it is open. Beside it stands what exact moments say (planned). Ratios are to adaptive-sign.
+
+With --statistic moments nobody answers: sign sensing's sums are drawn from their exact moments, so that hundreds of
+seeds at thousands of items take minutes. MaxSense is planned only, then.
+
+\b
+  blindrec sweep adaptive --items 100,300,1000 --out compared
+  blindrec sweep adaptive --items 300,1000,3000 --seeds 400 --statistic moments --out emulated
+""",
+)

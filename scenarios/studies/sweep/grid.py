@@ -5,24 +5,23 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import product
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config.scenario import Scenario
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.study import Measure
 
 S = TypeVar("S")  # A setting of an experiment
 SettingKey = namedtuple("SettingKey", ("setting", "seed"))  # A unit of a grid: place of the setting, and seed
 
 
-class GridSweep(BaseModel, Sweep[Any, Any]):
-    """A sweep over the settings that tables of a grid expand to; a unit is a setting with a seed."""
+class SettingsGrid(BaseModel):
+    """What a grid says of the settings that its tables expand to; a unit is a setting with a seed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    key: ClassVar = SettingKey
 
     # Runs of every setting; their seeds start at the base's ``seed``
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
@@ -38,7 +37,7 @@ class GridSweep(BaseModel, Sweep[Any, Any]):
     def measure_of(self, setting: Any) -> Callable[[Any], Any]:
         """Return what measures one seed's scenario of a setting."""
 
-    def units(self, done: Mapping[Any, Any]) -> dict[Any, Callable[[], Any]]:
+    def units(self, _: Mapping[SettingKey, Any]) -> dict[SettingKey, Measure[Any]]:
         """Return a unit each setting and seed."""
         measures = [self.measure_of(setting) for setting in self.settings]
         return {

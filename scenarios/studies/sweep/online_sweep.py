@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,10 +31,11 @@ from scenarios.families.online.adversaries import halving_world
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 from scenarios.families.online.online_worlds import OnlineWorld
 from scenarios.log import console
-from scenarios.show.columns import finite
+from scenarios.show.columns import columns_of, finite
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
-from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
+from scenarios.studies.study import Measure, Row, Study, Values
+from scenarios.studies.sweep.sweeps import Kind, values_of
 
 RANDOM, HALVING = "random", "halving"
 WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: online.build_world, HALVING: halving_world}
@@ -45,7 +46,6 @@ RATINGS = "ratings"  # What recommenders that are compared on ratings files say 
 MOST_STEPS = 2e9  # Steps of the exact loss' dynamic programme: seconds
 SEEDS = 60
 CLIENTS = 50
-Row = Mapping[str, Any]
 _NAMED: dict[str, Any] = {"words": ("recommender",)}
 
 
@@ -216,44 +216,13 @@ _HALVED = compared_in(THEOREM_6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineSweep(Sweep[PlantedKey, Values]):
+class AxesGrid:
     """Recommenders over planted worlds."""
 
     base: OnlineSetting  # What an axis does not vary
     axes: dict[str, tuple[int, ...]]  # Values of each axis of `AXES` that is wanted
     recommenders: tuple[str, ...] | None = None  # On all axes, where they apply; None: each axis' own choice
     seeds: int = SEEDS  # Runs of every recommender and setting, seeds 0 and up
-    key = PlantedKey
-    fields: ClassVar = {
-        **OnlineSweepOptions.model_fields,
-        **{name: OnlineScenario.model_fields[name] for name in _SCENARIO},
-    }
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
-        """Check a sweep over planted worlds, or on clients of a file."""
-        ratings = values.get("ratings")
-        wrong: tuple[str, ...] = ("clients", *_OF_FILE)
-        why = "ratings files; give --ratings too"
-        if ratings is not None:
-            wrong = (*OnlineSetting._fields[2:-1], "axes")
-            why = f"planted worlds, and {ratings} brings its own; leave it out"
-        for name in wrong:
-            if values.get(name) is not None:
-                raise InputError(f"{name} is {values[name]!r}, which is about {why}")
-        options = validated(OnlineSweepOptions, None, values_of(OnlineSweepOptions.model_fields, values))
-        scenario = values_of(_SCENARIO, values)
-        if ratings is not None:
-            return RatingsSweep.of(Path(ratings), scenario, options)
-        checked_scenario = validated(OnlineScenario, None, scenario)
-        sweep = cls(
-            base=OnlineSetting(*(getattr(checked_scenario, name) for name in OnlineSetting._fields[:-1])),
-            axes=parse_axes(options.axes),
-            recommenders=recommenders_of(options.recommenders, named_recommenders()),
-            seeds=options.seeds or SEEDS,
-        )
-        sweep.check()
-        return sweep
 
     def check(self) -> None:
         """Refuse what cannot be run, before anything runs."""
@@ -302,7 +271,7 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
         """Return what makes it another sweep, as JSON values: its base, not which units there are."""
         return {"sweep": "online", **self.base._asdict()}
 
-    def units(self, done: PlantedUnits) -> dict[PlantedKey, Callable[[], Values]]:
+    def units(self, _: PlantedUnits) -> dict[PlantedKey, Measure[Values]]:
         """Return a unit each point and seed, those of several axes once."""
         return {
             PlantedKey(point.recommender, *point.setting, seed): partial(
@@ -330,65 +299,38 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
         grid = {"axes": {name: list(values) for name, values in self.axes.items()}, "seeds": self.seeds}
         return {**self.content(), **grid, "interval": CONFIDENCE, "panels": panels, "points": rows}
 
-    def rows(self, result: Row) -> pd.DataFrame:
-        """Return all points."""
-        return rows_table(result["points"])
-
-    def show(self, console: Console, result: Row, title: str) -> None:
-        """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
-        remark(console, f"{title}: means over {result['seeds']} seeds")
-        for name in result["axes"]:
-            rows = [row for row in result["points"] if row["axis"] == name]
-            # With a star where it met another environment than most
-            stars = {row["environment"]: "" if row["environment"] == rows[0]["environment"] else " *" for row in rows}
-            lines: list[Row | None] = []
-            for _, group in groupby(rows, lambda row: row["x"]):
-                lines += [*({**row, "name": row["recommender"] + stars[row["environment"]]} for row in group), None]
-            x: tuple[str, Cell] = (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}")
-            columns = [x, ("recommender", "name"), *_POINT_COLUMNS]
-            show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
-        remark(
-            console,
-            "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows "
-            "with *)",
-            "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
-            "at least: what epsilon is at least, by a chain of adjacent voters",
-            "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
+    def study(self) -> Study[PlantedKey, Values]:
+        """Return what is measured."""
+        return Study(
+            content=self.content(),
+            key=PlantedKey,
+            units=self.units,
+            result=self.result,
+            row_frame=lambda result: rows_table(result["points"]),
+            show=show_axes,
         )
 
-    help: ClassVar = f"""Compare online recommenders: their loss and what they leak, beside the bounds; or on clients \
-of a file.
 
-Each panel of the figure is an axis; all else is as in --rounds, --objects, --voters, --peers, --diversity, --radius:
-
-\b
-  rounds          loss against T, all recommenders: the table
-  ratio           loss against N/P, D = R = 0, the halving adversary of Theorem 6
-  radius          loss against R, D = 0
-  diversity       loss against D, with m = 3, R = 4, P = 8
-  epsilon-rounds  epsilon against T; {", ".join(still_names())} with D = R = 0
-  epsilon-peers   epsilon against P at the same N/P; {", ".join(still_names())} with D = R = 0
-
-Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
-axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
-Beside the loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs
-stand epsilon as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at
-least, by p-REC's own chain of adjacent voters.
-
-Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
-microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:
-
-\b
-  blindrec sweep online --out compared
-  blindrec sweep online --seeds 20 --axes rounds=100,1000,radius=0,8,ratio --out some
-
-With --ratings there are no axes: all recommenders serve the same clients of a ratings file. The table shows the loss,
-in numbers and as a share of the rounds, with intervals over clients, and its difference to random recommendations (as
-expected, exactly) and to plurality, client by client; what P, D and R were measured; and the epsilon it takes.
-
-\b
-  blindrec sweep online --ratings ratings.csv --clients 50 --out served
-"""
+def show_axes(console: Console, result: Row, title: str) -> None:
+    """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
+    remark(console, f"{title}: means over {result['seeds']} seeds")
+    for name in result["axes"]:
+        rows = [row for row in result["points"] if row["axis"] == name]
+        # With a star where it met another environment than most
+        stars = {row["environment"]: "" if row["environment"] == rows[0]["environment"] else " *" for row in rows}
+        lines: list[Row | None] = []
+        for _, group in groupby(rows, lambda row: row["x"]):
+            lines += [*({**row, "name": row["recommender"] + stars[row["environment"]]} for row in group), None]
+        x: tuple[str, Cell] = (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}")
+        columns = [x, ("recommender", "name"), *_POINT_COLUMNS]
+        show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
+    remark(
+        console,
+        "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows with *)",
+        "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
+        "at least: what epsilon is at least, by a chain of adjacent voters",
+        "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
+    )
 
 
 def _halves(setting: OnlineSetting) -> bool:
@@ -466,14 +408,6 @@ _POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
 ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))  # A unit of a sweep on clients of a file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientsMeasurement:
-    """One recommender with all clients: a row each, with the columns `CLIENT_COLUMNS`."""
-
-    clients: tuple[dict[str, Any], ...]
-    seconds: float
-
-
 _NUMBERS = ("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers")
 _COUNTS = ("rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random")
 CLIENT_COLUMNS = ("client", *_COUNTS, *_NUMBERS, "peers_alive", "peers_kicked")
@@ -483,8 +417,8 @@ _SIZES = dict(zip(("epsilon", "privacy_loss", "privacy_loss_any"), _NUMBERS[1:],
 _SPREAD = ("mean", "least", "median", "most")
 
 
-def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str, Any], ...]:
-    """Serve a world's clients, and return a record of each."""
+def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[Values, ...]:
+    """Serve a world's clients, and return a record of each, with the columns `CLIENT_COLUMNS`."""
     run = serve(scenario, world)
     records = (report.client_record(run, client) for client in run.clients)
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
@@ -494,46 +428,33 @@ world_of = lru_cache(maxsize=1)(online.build_world)
 """A scenario's world; the last one is cached, since all recommenders serve the same clients."""
 
 
-def measure_clients(scenario: OnlineScenario) -> ClientsMeasurement:
-    """Serve the clients of a file."""
+def measure_clients(scenario: OnlineScenario) -> Values:
+    """Serve the clients of a file by one recommender."""
     begin = time.perf_counter()
     rows = client_rows(scenario, world_of(scenario.model_copy(update={"recommender": REFERENCE})))
-    return ClientsMeasurement(clients=rows, seconds=time.perf_counter() - begin)
+    return {"clients": rows, "seconds": time.perf_counter() - begin}
 
 
-Clients = Mapping[ClientsKey, ClientsMeasurement]
+Clients = Mapping[ClientsKey, Values]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
+class ClientsGrid:
     """Recommenders on clients of a file."""
 
     base: Mapping[str, Any]  # Of all scenarios: the file and how it is read, clients, rounds and objects
     sha256: str  # Of the file: it is known by its content, not by its name
     recommenders: tuple[str, ...]
     seeds: int  # Each draws its own clients
-    key, measurement = ClientsKey, ClientsMeasurement
 
-    @classmethod
-    def of(cls, ratings: Path, values: Mapping[str, Any], options: OnlineSweepOptions) -> RatingsSweep:
+    def check(self) -> None:
         """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that."""
-        path = ratings.absolute()  # tasks of Ray run in another directory
-        clients = CLIENTS if options.clients is None else options.clients
-        two = values.get("objects") in (None, 2)
-        applicable = tuple(name for name in compared_in(RATINGS) if two or not recommender_of(name).sharp)
-        sweep = cls(
-            base={**values, "ratings": path, "clients": clients},
-            sha256=file_sha256(path, "ratings file"),
-            recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)) or applicable,
-            seeds=options.seeds or 1,
-        )
-        reference = sweep.scenario(REFERENCE, 0)
+        reference = self.scenario(REFERENCE, 0)
         tell_remarks(read_for(reference), console())
-        for recommender in sweep.recommenders:
-            scenario = sweep.scenario(recommender, 0)
+        for recommender in self.recommenders:
+            scenario = self.scenario(recommender, 0)
             for client in world_of(reference).clients:
                 online.proved(scenario, client, recommender)
-        return sweep
 
     def scenario(self, recommender: str, seed: int) -> OnlineScenario:
         """Return what is run."""
@@ -548,14 +469,14 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         shared |= {} if scenario.unrated is None else {"unrated": scenario.unrated}
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
-    def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:
+    def units(self, _: Clients) -> dict[ClientsKey, Measure[Values]]:
         """Return a unit a recommender and seed."""
         keys = [ClientsKey(name, seed) for seed in range(self.seeds) for name in self.recommenders]
         return {key: partial(measure_clients, self.scenario(*key)) for key in keys}
 
     def table(self, units: Clients) -> pd.DataFrame:
         """Return every client of every unit, one row each; NaN: not computed or not proved."""
-        table = pd.DataFrame([{**key._asdict(), **row} for key, unit in units.items() for row in unit.clients])
+        table = pd.DataFrame([{**key._asdict(), **row} for key, unit in units.items() for row in unit["clients"]])
         return table.astype(dict.fromkeys(_NUMBERS, float))
 
     def result(self, units: Clients) -> dict[str, Any]:
@@ -579,32 +500,41 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         grid = {"seeds": self.seeds, "interval": CONFIDENCE, "distinct_clients": len(first)}
         return {**self.content(), **grid, "world": world, "recommenders": rows}
 
-    def plotted_tables(self, units: Clients, result: Row) -> dict[str, pd.DataFrame]:
-        """Return every service, for what is leaked."""
-        return {"units": self.table(units)}
-
-    def rows(self, result: Row) -> pd.DataFrame:
-        """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
-        world = {f"{name}_{which}": value for name, of in result["world"].items() for which, value in of.items()}
-        return rows_table([{**row, **world} for row in result["recommenders"]])
-
-    def show(self, console: Console, result: Row, title: str) -> None:
-        """Print what was measured of the clients, and every recommender beside random and plurality."""
-        seeds = result["seeds"]
-        remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
-        first = "measured of clients"
-        world = [{"label": label, **result["world"][name]} for name, label in _WORLD.items() if label]
-        show_rows(console, [(first, "label"), *[(which, which) for which in _SPREAD]], world, words=(first,))
-        for columns in (_LOSSES, _SIZE_COLUMNS):
-            show_rows(console, [("recommender", "recommender"), *columns], result["recommenders"], **_NAMED)
-        remark(
-            console,
-            "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is "
-            "better",
-            "random's loss is its expectation where others are compared with it",
-            "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians "
-            "[nats]",
+    def study(self) -> Study[ClientsKey, Values]:
+        """Return what is measured; pictures show every service, for what is leaked."""
+        return Study(
+            content=self.content(),
+            key=ClientsKey,
+            units=self.units,
+            result=self.result,
+            frame=self.table,
+            row_frame=rows_of_clients,
+            plotted=lambda units, _: {"units": self.table(units)},
+            show=show_clients,
         )
+
+
+def rows_of_clients(result: Row) -> pd.DataFrame:
+    """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
+    world = {f"{name}_{which}": value for name, of in result["world"].items() for which, value in of.items()}
+    return rows_table([{**row, **world} for row in result["recommenders"]])
+
+
+def show_clients(console: Console, result: Row, title: str) -> None:
+    """Print what was measured of the clients, and every recommender beside random and plurality."""
+    seeds = result["seeds"]
+    remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
+    first = "measured of clients"
+    world = [{"label": label, **result["world"][name]} for name, label in _WORLD.items() if label]
+    show_rows(console, [(first, "label"), *[(which, which) for which in _SPREAD]], world, words=(first,))
+    for columns in (_LOSSES, _SIZE_COLUMNS):
+        show_rows(console, [("recommender", "recommender"), *columns], result["recommenders"], **_NAMED)
+    remark(
+        console,
+        "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is better",
+        "random's loss is its expectation where others are compared with it",
+        "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians [nats]",
+    )
 
 
 def _spread(values: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -662,4 +592,109 @@ _SIZE_COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("run leaks", "privacy_loss_any_median"),
     ("most leaked", "privacy_loss_any_most"),
     ("kicked", lambda row: str(row["peers_kicked"])),
+)
+
+
+def online_study(values: Row) -> Study[Any, Values]:
+    """Check a sweep over planted worlds, or on clients of a file."""
+    ratings = values.get("ratings")
+    wrong: tuple[str, ...] = ("clients", *_OF_FILE)
+    why = "ratings files; give --ratings too"
+    if ratings is not None:
+        wrong = (*OnlineSetting._fields[2:-1], "axes")
+        why = f"planted worlds, and {ratings} brings its own; leave it out"
+    for name in wrong:
+        if values.get(name) is not None:
+            raise InputError(f"{name} is {values[name]!r}, which is about {why}")
+    options = validated(OnlineSweepOptions, None, values_of(OnlineSweepOptions.model_fields, values))
+    grid = (_of_axes if ratings is None else _of_clients)(values_of(_SCENARIO, values), options)
+    grid.check()
+    return grid.study()
+
+
+def _of_axes(values: Values, options: OnlineSweepOptions) -> AxesGrid:
+    scenario = validated(OnlineScenario, None, values)
+    return AxesGrid(
+        base=OnlineSetting(*(getattr(scenario, name) for name in OnlineSetting._fields[:-1])),
+        axes=parse_axes(options.axes),
+        recommenders=recommenders_of(options.recommenders, named_recommenders()),
+        seeds=options.seeds or SEEDS,
+    )
+
+
+def _of_clients(values: Values, options: OnlineSweepOptions) -> ClientsGrid:
+    path = Path(values["ratings"]).absolute()  # tasks of Ray run in another directory
+    clients = CLIENTS if options.clients is None else options.clients
+    two = values.get("objects") in (None, 2)
+    applicable = tuple(name for name in compared_in(RATINGS) if two or not recommender_of(name).sharp)
+    return ClientsGrid(
+        base={**values, "ratings": path, "clients": clients},
+        sha256=file_sha256(path, "ratings file"),
+        recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)) or applicable,
+        seeds=options.seeds or 1,
+    )
+
+
+COLUMNS = columns_of(
+    {
+        "points": "a row for each recommender and point of an axis",
+        "panels": "what each figure shows",
+        "axes": "what varies, with its values",
+        "axis": "name of what varies",
+        "x": "value of what varies",
+        "environment": "who decides what clients and voters like",
+        "epsilon_lower": "lower bound of the epsilon of p-REC itself",
+        "exact_is_bound": "whether epsilon_exact is an upper bound, as it is before N rounds",
+        "loss_exact": "exact expected loss, where it can be computed",
+        "loss_lower_bound": "loss that any algorithm has at least",
+        "loss_se": "standard error of the loss",
+        "privacy_loss": "exact privacy loss, mean over seeds",
+        "privacy_loss_most": "the largest one",
+        "privacy_loss_any": "the same of any voter, peers included",
+        "recommenders": "a row for each recommender, over all clients",
+        "distinct_clients": "different persons among the clients",
+        "services": "clients that were served",
+        "to_plurality": "difference in loss from the plurality of votes",
+        "to_plurality_share": "the same difference by the plurality's loss",
+        "to_random": "difference in loss from random recommendations",
+        "to_random_share": "the same difference by the loss of random recommendations",
+        "world": "how the clients' world was made from the file",
+        "ratings_sha256": "digest of the file of ratings",
+    }
+)
+KIND = Kind(
+    columns=COLUMNS,
+    fields=OnlineSweepOptions.model_fields | {name: OnlineScenario.model_fields[name] for name in _SCENARIO},
+    read=online_study,
+    help=f"""\
+Each panel of the figure is an axis; all else is as in --rounds, --objects, --voters, --peers, --diversity, --radius:
+
+\b
+  rounds          loss against T, all recommenders: the table
+  ratio           loss against N/P, D = R = 0, the halving adversary of Theorem 6
+  radius          loss against R, D = 0
+  diversity       loss against D, with m = 3, R = 4, P = 8
+  epsilon-rounds  epsilon against T; {", ".join(still_names())} with D = R = 0
+  epsilon-peers   epsilon against P at the same N/P; {", ".join(still_names())} with D = R = 0
+
+Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
+axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
+Beside the loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs
+stand epsilon as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at
+least, by p-REC's own chain of adjacent voters.
+
+Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
+microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:
+
+\b
+  blindrec sweep online --out compared
+  blindrec sweep online --seeds 20 --axes rounds=100,1000,radius=0,8,ratio --out some
+
+With --ratings there are no axes: all recommenders serve the same clients of a ratings file. The table shows the loss,
+in numbers and as a share of the rounds, with intervals over clients, and its difference to random recommendations (as
+expected, exactly) and to plurality, client by client; what P, D and R were measured; and the epsilon it takes.
+
+\b
+  blindrec sweep online --ratings ratings.csv --clients 50 --out served
+""",
 )

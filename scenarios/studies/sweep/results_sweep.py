@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,11 +18,12 @@ from scenarios.config.files import brief
 from scenarios.config.settings import validated
 from scenarios.experiment.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
-from scenarios.show.columns import Average, mean_of
+from scenarios.show.columns import Average, columns_of, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
 from scenarios.show.tables import Cell, interval_of, is_number, remark, show_rows
-from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, setting_text
-from scenarios.studies.sweep.sweeps import Values
+from scenarios.studies.study import Row, Study, Values
+from scenarios.studies.sweep.grid import FIRST_SEED, SettingKey, SettingsGrid, expanded, setting_text
+from scenarios.studies.sweep.sweeps import Kind
 from scenarios.studies.sweep.threshold import BisectionRange
 
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
@@ -83,34 +84,13 @@ def measure_smallest(experiment: str, target: SmallestNumber, scenario: Any) -> 
     return {"record": {target.field: search.crossing(success)}}
 
 
-class ResultsSweep(GridSweep):
+class ResultsGrid(SettingsGrid):
     """What a grid of results says."""
-
-    tables: ClassVar = ("units.parquet", "settings.csv")
-    help: ClassVar = (
-        "Measure any column of any experiment over any of its fields; a file with experiment, [base] and [[grid]]."
-    )
 
     experiment: str = "run"  # The command of the experiment: run, online or two-tier
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 5
     columns: tuple[str, ...] = ()  # Columns of its record; default: all that are measured
     threshold: SmallestNumber | None = None  # Measure the smallest number that meets a target instead
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> ResultsSweep:
-        """Check a grid of results, and expand its settings."""
-        sweep = validated(cls, None, dict(values))
-        if sweep.experiment not in EXPERIMENTS:
-            raise InputError(f"experiment is {brief(sweep.experiment)}; {name_choices(sweep.experiment, EXPERIMENTS)}")
-        column_names = [column.name for column in sweep.runs.columns if column.average is not Average.NOTHING]
-        for name in sweep.columns:
-            if name not in column_names:
-                lead = f"blindrec {sweep.runs.name} has"
-                raise InputError(f"column {brief(name)} is unknown; {name_choices(name, column_names, lead)}")
-        if sweep.threshold is not None:
-            sweep.threshold.check(sweep.runs, {*sweep.base, *(name for table in sweep.grid for name in table)})
-        _ = sweep.settings  # refuses those that cannot be run
-        return sweep
 
     @property
     def runs(self) -> Experiment[Any]:
@@ -187,7 +167,7 @@ class ResultsSweep(GridSweep):
         shared = {"experiment": self.experiment, "varied": list(self.varied[0]), "columns": labels}
         return {"sweep": "results", **shared, "interval": CONFIDENCE, "settings": rows}
 
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+    def show(self, console: Console, result: Row, title: str) -> None:
         """Print all settings of one column after the other."""
         varied: list[str] = result["varied"]
         seeds, how = result["settings"][0]["seeds"], "means" if self.threshold is None else "medians"
@@ -199,4 +179,38 @@ class ResultsSweep(GridSweep):
             show_rows(console, columns, result["settings"], title=label, words=texts, names=len(varied))
 
 
-ResultsSweep.fields = ResultsSweep.model_fields
+def results(values: Row) -> Study[SettingKey, Values]:
+    """Check a grid of results, and expand its settings."""
+    grid = validated(ResultsGrid, None, dict(values))
+    if grid.experiment not in EXPERIMENTS:
+        raise InputError(f"experiment is {brief(grid.experiment)}; {name_choices(grid.experiment, EXPERIMENTS)}")
+    column_names = [column.name for column in grid.runs.columns if column.average is not Average.NOTHING]
+    for name in grid.columns:
+        if name not in column_names:
+            lead = f"blindrec {grid.runs.name} has"
+            raise InputError(f"column {brief(name)} is unknown; {name_choices(name, column_names, lead)}")
+    if grid.threshold is not None:
+        grid.threshold.check(grid.runs, {*grid.base, *(name for table in grid.grid for name in table)})
+    return Study(
+        content=grid.content(),  # whose settings refuse what cannot be run
+        key=SettingKey,
+        units=grid.units,
+        result=grid.result,
+        frame=grid.table,
+        show=grid.show,
+    )
+
+
+COLUMNS = columns_of(
+    {
+        "sweep": "kind of the sweep",
+        "settings": "a row for each setting",
+        "setting": "number of the setting",
+        "interval": "confidence of the intervals",
+        "label": "name in tables and figures",
+    }
+)
+"""Most of them are columns of all kinds."""
+KIND = Kind(
+    columns=COLUMNS, fields=ResultsGrid.model_fields, read=results, help="", tables=("units.parquet", "settings.csv")
+)

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -45,6 +45,7 @@ from scenarios.families.main.run import MainResult, query_plan, run
 from scenarios.families.main.run_scores import top_share
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
+from scenarios.studies.study import Values
 from scenarios.studies.sweep.grid import variant
 from scenarios.theory.draws import Drawn
 from scenarios.theory.emulated_runs import query_users
@@ -280,25 +281,6 @@ def adapts(scenario: Scenario) -> bool:
     return scenario.policy in STOPPING or ":" in scenario.policy
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """The users from which a decoder succeeds by a criterion; None where the most users did not do."""
-
-    decoder: str
-    criterion: str
-    users: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdMeasurement:
-    """The thresholds of one setting and seed."""
-
-    thresholds: tuple[Threshold, ...]  # One a decoder and criterion
-    devices: int  # Devices simulated, those asked again included
-    seconds: float  # Time taken
-    accuracies: dict[str, float] = field(default_factory=dict)  # Share of items right at the probes, by decoder
-
-
 def measure_threshold(
     scenario: Scenario,
     *,
@@ -308,21 +290,27 @@ def measure_threshold(
     resolution: float,
     start: int,
     probes: tuple[int, ...] = (),
-) -> ThresholdMeasurement:
+) -> Values:
     """Find the thresholds of one seed, whose scenario says the most ``users``; all decoders read the same releases."""
+    # A threshold's users are None where the most users did not do; devices count those asked again, too; accuracies are
+    # shares of items right at the probes, by decoder
     begin = time.perf_counter()
     apart = scenario.policy == GROUPS or scenario.trust == TWO_SERVERS  # who publish sums of whole rounds alone
     kind = Stopped if adapts(scenario) else Reruns if apart else Prefixes
     worlds: Successes = kind(scenario)
     search = BisectionRange(start=start, most=scenario.world.users, resolution=resolution)
-    thresholds = tuple(
-        Threshold(decoder, criterion, worlds.threshold(decoder, criterion, share, search))
+    thresholds = [
+        {
+            "decoder": decoder,
+            "criterion": criterion,
+            "users": worlds.threshold(decoder, criterion, share, search),
+        }
         for decoder, criterion in product(decoders, criteria)
-    )
+    ]
     probed = [(probe, decoder) for probe, decoder in zip(probes, decoders, strict=False) if probe]
     accuracies = {decoder: worlds.scores(probe, decoder).accuracy for probe, decoder in probed}
     seconds, devices = time.perf_counter() - begin, worlds.simulated
-    return ThresholdMeasurement(thresholds=thresholds, devices=devices, seconds=seconds, accuracies=accuracies)
+    return {"thresholds": thresholds, "devices": devices, "seconds": seconds, "accuracies": accuracies}
 
 
 @lru_cache(maxsize=1024)

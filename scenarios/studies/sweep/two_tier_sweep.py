@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -27,10 +27,12 @@ from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.log import console
+from scenarios.show.columns import columns_of
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
 from scenarios.show.tables import interval_of, show_attack, show_table
-from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
+from scenarios.studies.study import Measure, Row, Study, Values
+from scenarios.studies.sweep.sweeps import Kind, values_of
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
@@ -117,12 +119,11 @@ class TwoTierSweepOptions(BaseModel):
 _FILE = ("ratings", "columns", "duplicates", "bad_lines", "unrated", "planted", "public", "private", "private_by")
 _SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
 Units = Mapping[TwoTierKey, Values]
-Measure = Callable[[], Values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoTierSweep(Sweep[TwoTierKey, Values]):
-    """Figures to be measured, or that were measured."""
+class FiguresGrid:
+    """Figures to be measured."""
 
     base: TwoTier  # What all units share
     figures: tuple[str, ...]  # Some of `FIGURES`
@@ -131,41 +132,6 @@ class TwoTierSweep(Sweep[TwoTierKey, Values]):
     users: int  # Of the table, held-out ratings left out
     ratings: int
     every: int  # Private devices between two points of Figure 2
-    grows: ClassVar[bool] = True  # with the settings that validation chooses
-    key, rows_in, tables = TwoTierKey, "summary", ("points.csv", "summary.csv")
-    fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
-    help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
-that answer.
-
-Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
-against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
-gain over public users only), attack (what a server that knows k ratings learns from one release; the first seed only).
-Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
-"""
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> TwoTierSweep:
-        """Check everything that can be checked before a unit runs."""
-        options = validated(TwoTierSweepOptions, None, values_of(TwoTierSweepOptions.model_fields, values))
-        base = validated(TwoTier, None, {**values_of(_SCENARIO, values), "mechanism": NONE})
-        figures = names_among(options.figures, FIGURES, "figure")
-        curves = tuple(options.mechanisms.split(","))
-        for curve in curves:
-            name, epsilon = read_curve(curve)
-            if name not in GUARANTEES:
-                raise InputError(
-                    f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
-                )
-            if takes_epsilon(name) != (epsilon is not None):
-                raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
-        table = experiment.read_table(base)
-        tell_remarks(table, console())
-        scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
-        for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
-            experiment.world_of(base.model_copy(update=update), table)
-        train = hold_out(table, held_out=base.holdout, like_from=None, seed=base.seed, purpose=TEST).train
-        numbers = {"seeds": options.seeds, "users": train.users, "ratings": train.ratings, "every": options.every}
-        return cls(base=base, figures=figures, curves=curves, **numbers)
 
     def content(self) -> dict[str, Any]:
         """Return what all units share, as JSON values."""
@@ -173,7 +139,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         left_out |= {"unrated"} if self.base.unrated is None else set()
         return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude=left_out)}
 
-    def units(self, done: Units) -> dict[TwoTierKey, Measure]:
+    def units(self, done: Units) -> dict[TwoTierKey, Measure[Values]]:
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""
         units = dict(self._first())
         settings = {key.seed: done.get(key) for key in units if key.figure == SETTINGS}
@@ -186,7 +152,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
                 units[TwoTierKey(SECOND, curve, 0, seed)] = self._course(changes, every=self.every)
         return units
 
-    def _first(self) -> Iterator[tuple[TwoTierKey, Measure]]:
+    def _first(self) -> Iterator[tuple[TwoTierKey, Measure[Values]]]:
         """Yield the units that need no other: Figure 1, and the settings of Figure 2."""
         alone: dict[str, Any] = {"mechanism": NONE, "epsilon": None, "weight": None}
         if ATTACK in self.figures:
@@ -207,7 +173,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             if SECOND in self.figures:
                 yield TwoTierKey(SETTINGS, "", 0, seed), self._course(alone, settings_only=True)
 
-    def _course(self, changes: Mapping[str, Any], **how: Any) -> Measure:
+    def _course(self, changes: Row, **how: Any) -> Measure[Values]:
         return partial(measure_two_tier, self.base.model_copy(update=changes), **how)
 
     def table(self, units: Units) -> pd.DataFrame:
@@ -236,19 +202,6 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             "summary": [] if points.empty else _summary(points),
             "attack": [row for unit in units.values() for row in unit["attack"]],
         }
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        """Print each curve's ends, what private devices gained, and what was guessed."""
-        lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for row in sorted(result["summary"], key=lambda row: row["x"]):
-            lines.setdefault((row["figure"], row["curve"]), []).append(row)
-        curves = dict.fromkeys((row["figure"], row["curve"]) for row in result["summary"])
-        rows = [_ends(*curve, lines[curve]) for curve in curves]
-        columns = ("figure", "curve", "from", "RMSE", "to", "its RMSE", "95 %", "gain", "its 95 %")
-        if rows:
-            show_table(console, columns, rows, title=title, words=("figure", "curve"), names=2)
-        if result["attack"]:
-            show_attack(console, result["attack"])
 
 
 def read_curve(curve: str) -> tuple[str, object]:
@@ -285,3 +238,81 @@ def _ends(figure: str, curve: str, line: Sequence[Mapping[str, Any]]) -> list[st
 
 def _number(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else f"{value:.4f}"
+
+
+def show(console: Console, result: Mapping[str, Any], title: str) -> None:
+    """Print each curve's ends, what private devices gained, and what was guessed."""
+    lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in sorted(result["summary"], key=lambda row: row["x"]):
+        lines.setdefault((row["figure"], row["curve"]), []).append(row)
+    curves = dict.fromkeys((row["figure"], row["curve"]) for row in result["summary"])
+    rows = [_ends(*curve, lines[curve]) for curve in curves]
+    columns = ("figure", "curve", "from", "RMSE", "to", "its RMSE", "95 %", "gain", "its 95 %")
+    if rows:
+        show_table(console, columns, rows, title=title, words=("figure", "curve"), names=2)
+    if result["attack"]:
+        show_attack(console, result["attack"])
+
+
+def two_tier(values: Row) -> Study[TwoTierKey, Values]:
+    """Check everything that can be checked before a unit runs."""
+    options = validated(TwoTierSweepOptions, None, values_of(TwoTierSweepOptions.model_fields, values))
+    base = validated(TwoTier, None, {**values_of(_SCENARIO, values), "mechanism": NONE})
+    figures = names_among(options.figures, FIGURES, "figure")
+    curves = tuple(options.mechanisms.split(","))
+    for curve in curves:
+        name, epsilon = read_curve(curve)
+        if name not in GUARANTEES:
+            raise InputError(
+                f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
+            )
+        if takes_epsilon(name) != (epsilon is not None):
+            raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
+    table = experiment.read_table(base)
+    tell_remarks(table, console())
+    scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
+    for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
+        experiment.world_of(base.model_copy(update=update), table)
+    train = hold_out(table, held_out=base.holdout, like_from=None, seed=base.seed, purpose=TEST).train
+    numbers = {"seeds": options.seeds, "users": train.users, "ratings": train.ratings, "every": options.every}
+    grid = FiguresGrid(base=base, figures=figures, curves=curves, **numbers)
+    return Study(
+        content=grid.content(),
+        key=TwoTierKey,
+        units=grid.units,
+        grows=True,  # with the settings that validation chooses
+        result=grid.result,
+        rows_in="summary",
+        frame=grid.table,
+        show=show,
+    )
+
+
+COLUMNS = columns_of(
+    {
+        "summary": "a row for each point of the paper's figures",
+        "figure": "number of the paper's figure",
+        "curve": "curve of the figure",
+        "gain": "share by which private devices lower the error",
+        "base": "settings that all units share",
+        "targets": "ratings that the attack guesses",
+        "known": "ratings of a device that the attacker knows",
+        "exact_right": "share of ratings that the attack guesses exactly",
+        "flip_found": "share of releases whose flip the attack finds",
+        "like_error": "standard error of like_right, by devices",
+        "like_right": "share of ratings of which the attack guesses whether they are likes",
+        "rated_auc": "how well the attack separates rated items from others, as an area under the curve",
+    }
+)
+KIND = Kind(
+    columns=COLUMNS,
+    fields=TwoTierSweepOptions.model_fields | {name: TwoTier.model_fields[name] for name in _SCENARIO},
+    read=two_tier,
+    tables=("points.csv", "summary.csv"),
+    help="""\
+Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
+against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
+gain over public users only), attack (what a server that knows k ratings learns from one release; the first seed only).
+Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
+""",
+)

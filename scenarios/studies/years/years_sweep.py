@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,11 @@ from scenarios.config.accounts import MEMOIZED
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import remark, short, show_table
-from scenarios.studies.answer import RUNGS, Answer, Curve, Study, answer_table, share_text, show_answer
+from scenarios.studies.answer import RUNGS, Answer, AnswerInputs, Curve, answer_frame, share_text, show_answer
 from scenarios.studies.answer import MeasuredWorth as Worth
 from scenarios.studies.crossing import among_files, people_for
 from scenarios.studies.scrutiny.composing import composed
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.study import Measure, Row, Study
 from scenarios.studies.years.curves import (
     Done,
     MeasuredYears,
@@ -43,74 +43,21 @@ NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
-class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
-    """A study to be measured, or that was measured."""
+class YearsGrid:
+    """Schedules on all rungs."""
 
     settings: Years
-    key, measurement, family, rows_in = YearsKey, YearsMeasurement, "years", "rows"
-    grows: ClassVar[bool] = True  # where the target lies between two numbers of people
+    people: int  # Those that there are
+    periods: int  # Under one budget
+    items: int
 
-    def content(self) -> dict[str, Any]:
-        """Return what every unit depends on, as JSON values."""
-        return self.settings.content()
-
-    @property
-    def people(self) -> int:
-        """The number of people there are."""
-        if self.settings.people is not None or self.settings.ratings is None:
-            return self.settings.people or PEOPLE
-        return file_periods(self.settings).people
-
-    @property
-    def periods(self) -> int:
-        """Periods under one budget."""
-        if self.settings.ratings is None:
-            return self.settings.periods or PERIODS
-        return file_periods(self.settings).periods
-
-    def units(self, done: Done) -> Mapping[YearsKey, Callable[[], YearsMeasurement]]:
+    def units(self, done: Done) -> Mapping[YearsKey, Measure[YearsMeasurement]]:
         """Return the units that are known to be needed: numbers of people follow from those that are done."""
         people, periods = self.people, self.periods
         keys = [key for curve in references_of(self.settings, people, periods) for key in curve.keys(0)]
         for curve in curves_of(self.settings, people, periods):
             keys += [key for users in curve.numbers(done) for key in curve.keys(users)]
         return {key: partial(measure, self.settings, key) for key in dict.fromkeys(keys)}
-
-    def order(self, keys: list[YearsKey]) -> list[YearsKey]:
-        """Return units as they came, those behind a shuffler first: their plans take longest."""
-        return sorted(keys, key=lambda key: key.trust_model != SHUFFLED)
-
-    def weight(self, key: YearsKey) -> float:
-        """Return how long a unit takes beside others."""
-        return 5.0 if key.trust_model == SHUFFLED else 1.0
-
-    def count_seeds(self, units: Mapping[YearsKey, YearsMeasurement]) -> int:
-        """Return how many seeds were measured, which units hold several of."""
-        return sum({key.seed: key.worlds for key in units}.values())
-
-    def in_words(self, rows: pd.DataFrame) -> str:
-        """Return how many schedules reach the target."""
-        return f"{rows['users_needed'].notna().sum()} of {len(rows)} schedules reach the target"
-
-    def table(self, units: Mapping[YearsKey, YearsMeasurement]) -> pd.DataFrame:
-        """Return what every unit measured, one row each."""
-        return pd.DataFrame(
-            [
-                {
-                    **key._asdict(),
-                    "ndcg": float(np.mean(unit.ndcg)),
-                    "popularity": float(np.mean(unit.popularity)),
-                    "seconds": unit.seconds,
-                }
-                for key, unit in units.items()
-            ]
-        )
-
-    def answer(self, result: Mapping[str, Any], /) -> pd.DataFrame | None:
-        """Return the answer's table."""
-        answer = Answer.model_validate(result["answer"])
-        columns, lines = answer_table(answer, answer.by_epsilon[0])
-        return pd.DataFrame([dict(zip(columns, line, strict=False)) for line in lines]).fillna("")
 
     def result(self, units: Mapping[YearsKey, YearsMeasurement]) -> dict[str, Any]:
         """Return a row each schedule and rung, and the answer."""
@@ -228,10 +175,10 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
                 )
             )
         plain = np.full((1, next(iter(curves[0].worth.values())).shape[1]), base)
-        study = Study(
+        study = AnswerInputs(
             file="a made world" if settings.ratings is None else settings.ratings.name,
             people=people,
-            items=settings.items if settings.ratings is None else file_periods(settings).items,
+            items=self.items,
             curves=curves,
             best=plain,
             best_name="popularity",
@@ -245,10 +192,8 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
     def _composed(self, rung: str, users: int) -> float:
         """Return epsilon of all periods where each has the whole one, exactly."""
         settings = self.settings
-        items = settings.items if settings.ratings is None else file_periods(settings).items
-        more: dict[str, Any] = (
-            {"users": users, "items": items, "rated": min(settings.likes, items)} if rung == SHUFFLED else {}
-        )
+        shape = {"users": users, "items": self.items, "rated": min(settings.likes, self.items)}
+        more: dict[str, Any] = shape if rung == SHUFFLED else {}
         delta = 0.0 if rung == LOCAL else settings.delta_of(users)
         year = composed(settings.epsilon, self.periods, rung, delta=delta, **more)
         return round(year.epsilon_horizon, 4)
@@ -284,56 +229,68 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
         )
         return [*table_of(settings).remarks, line]
 
-    def show(self, console: Console, result: Mapping[str, Any], _: str, /) -> None:
-        """Print the answer, and people that every schedule takes."""
-        answer = Answer.model_validate(result["answer"])
-        remark(console, *result["remarks"])
-        show_answer(console, answer)
-        self.show_schedules(console, result)
-        remark(
-            console,
-            *result["warnings"],
-            f"one period: all asked once, with the whole epsilon. Last column: the epsilon of all {result['periods']} "
-            f"periods if each of them has epsilon {result['epsilon']:g} (person-period), composed exactly. Epsilon is "
-            f"about one person's whole history ({result['unit']}).",
-            "Intervals: --details. NDCG by period: --json FILE. A page: --out FOLDER, then blindrec report FOLDER",
-        )
 
-    def show_schedules(self, console: Console, result: Mapping[str, Any]) -> None:
-        """Print the people that each schedule takes on each rung."""
-        schedules = list(dict.fromkeys(row["schedule"] for row in result["rows"]))
-        named = [f"{name}, no epsilon" if name == MEMOIZE else name for name in schedules]
-        columns = ["who is trusted", "one period", *named, f"epsilon {result['epsilon']:g} a period"]
-        lines = []
-        for rung in dict.fromkeys(row["trust_model"] for row in result["rows"]):
-            of = {row["schedule"]: row for row in result["rows"] if row["trust_model"] == rung}
-            once = next(iter(of.values()))["users_once"]
-            cells = [needed_text(of[name], result["worth"]) if name in of else "" for name in schedules]
-            fewest = "" if once is None else short(once)
-            lines.append([RUNGS[rung].party, fewest or NEVER, *cells, f"{result['epsilon_of_all'][rung]:.2f}"])
-        share, count = 100 * result["worth"], result["periods"]
-        when = "over all periods" if result.get("ratings") else "in every period"
-        title = f"people for {share:g} % of popularity {when}, epsilon {result['epsilon']:g} for all {count}"
-        show_table(console, columns, lines, title=title, words=columns[:1], compact=True)
+def units_frame(units: Done) -> pd.DataFrame:
+    """Return what every unit measured, one row each."""
+    rows = [
+        {**key._asdict(), **{name: float(np.mean(getattr(unit, name))) for name in ("ndcg", "popularity", "seconds")}}
+        for key, unit in units.items()
+    ]
+    return pd.DataFrame(rows)
 
-    def show_details(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        """Print every schedule with its intervals."""
-        columns = ["who is trusted", "schedule", "people needed", "95 %", "of popularity", "without noise"]
-        lines = [
-            [
-                RUNGS[row["trust_model"]].party,
-                row["schedule"],
-                needed_text(row, result["worth"]),
-                _ends(row),
-                share_text(
-                    Worth(value=row["of_popularity"], low=row["of_popularity_low"], high=row["of_popularity_high"]),
-                    result["worth"],
-                ),
-                f"{100 * row['of_popularity_without_noise']:.0f} %",
-            ]
-            for row in result["rows"]
+
+def show(console: Console, result: Row, _: str) -> None:
+    """Print the answer, and people that every schedule takes."""
+    answer = Answer.model_validate(result["answer"])
+    remark(console, *result["remarks"])
+    show_answer(console, answer)
+    show_schedules(console, result)
+    remark(
+        console,
+        *result["warnings"],
+        f"one period: all asked once, with the whole epsilon. Last column: the epsilon of all {result['periods']} "
+        f"periods if each of them has epsilon {result['epsilon']:g} (person-period), composed exactly. Epsilon is "
+        f"about one person's whole history ({result['unit']}).",
+        "Intervals: --details. NDCG by period: --json FILE. A page: --out FOLDER, then blindrec report FOLDER",
+    )
+
+
+def show_schedules(console: Console, result: Row) -> None:
+    """Print the people that each schedule takes on each rung."""
+    schedules = list(dict.fromkeys(row["schedule"] for row in result["rows"]))
+    named = [f"{name}, no epsilon" if name == MEMOIZE else name for name in schedules]
+    columns = ["who is trusted", "one period", *named, f"epsilon {result['epsilon']:g} a period"]
+    lines = []
+    for rung in dict.fromkeys(row["trust_model"] for row in result["rows"]):
+        of = {row["schedule"]: row for row in result["rows"] if row["trust_model"] == rung}
+        once = next(iter(of.values()))["users_once"]
+        cells = [needed_text(of[name], result["worth"]) if name in of else "" for name in schedules]
+        fewest = "" if once is None else short(once)
+        lines.append([RUNGS[rung].party, fewest or NEVER, *cells, f"{result['epsilon_of_all'][rung]:.2f}"])
+    share, count = 100 * result["worth"], result["periods"]
+    when = "over all periods" if result.get("ratings") else "in every period"
+    title = f"people for {share:g} % of popularity {when}, epsilon {result['epsilon']:g} for all {count}"
+    show_table(console, columns, lines, title=title, words=columns[:1], compact=True)
+
+
+def show_details(console: Console, result: Row, _: str) -> None:
+    """Print every schedule with its intervals."""
+    columns = ["who is trusted", "schedule", "people needed", "95 %", "of popularity", "without noise"]
+    lines = [
+        [
+            RUNGS[row["trust_model"]].party,
+            row["schedule"],
+            needed_text(row, result["worth"]),
+            _ends(row),
+            share_text(
+                Worth(value=row["of_popularity"], low=row["of_popularity_low"], high=row["of_popularity_high"]),
+                result["worth"],
+            ),
+            f"{100 * row['of_popularity_without_noise']:.0f} %",
         ]
-        show_table(console, columns, lines, title=title, words=columns[:2], compact=True)
+        for row in result["rows"]
+    ]
+    show_table(console, columns, lines, title="every schedule", words=columns[:2], compact=True)
 
 
 def needed_text(row: Mapping[str, Any], worth: float) -> str:
@@ -351,11 +308,13 @@ def _ends(row: Mapping[str, Any]) -> str:
     return f"{low or '?'} to {high or '?'}"
 
 
-def years(values: Mapping[str, Any]) -> YearsSweep:
+def years(values: Row) -> Study[YearsKey, YearsMeasurement]:
     """Check a study of years; None stands for a default."""
     settings = validated(Years, None, dict(values))
+    people, periods, items = settings.people or PEOPLE, settings.periods or PERIODS, settings.items
     if settings.ratings is not None:
         file = file_periods(settings)
+        people, periods, items = settings.people or file.people, file.periods, file.items
         if file.people < FEWEST:
             raise InputError(
                 f"the file has {file.people} people, and fewer than {FEWEST} say little of people like them"
@@ -364,4 +323,22 @@ def years(values: Mapping[str, Any]) -> YearsSweep:
             raise InputError(
                 f"likes is {settings.likes} of the file's {file.items} items; give at most a third of them"
             )
-    return YearsSweep(settings)
+    grid = YearsGrid(settings, people, periods, items)
+    return Study(
+        content=settings.content(),
+        key=YearsKey,
+        measurement=YearsMeasurement,
+        units=grid.units,
+        grows=True,  # where the target lies between two numbers of people
+        order=lambda key: key.trust_model != SHUFFLED,  # whose plans take longest
+        weight=lambda key: 5.0 if key.trust_model == SHUFFLED else 1.0,
+        seeds_of=lambda key: key.worlds,
+        result=grid.result,
+        family="years",
+        rows_in="rows",
+        frame=units_frame,
+        in_words=lambda rows: f"{rows['users_needed'].notna().sum()} of {len(rows)} schedules reach the target",
+        answer=lambda result: answer_frame(result).drop(columns="epsilon"),
+        show=show,
+        details=show_details,
+    )

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +19,7 @@ from scenarios.experiment import progress
 from scenarios.experiment.progress import SNAPSHOT_PREFIX, ProgressSnapshot, read_snapshot, split_snapshot
 from scenarios.log import duration, strict
 from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
-from scenarios.studies.sweep.sweep_folder import counted
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.study import Study, counted
 
 RUN = ["run", "--items", "12", "--rated", "4", "--users", "600", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "3", "--answers-per-device", "3", "--epsilon", "3", "--seed", str(SEED)]
@@ -151,22 +150,8 @@ class Lasting(NamedTuple):
     seed: int
 
 
-class Uneven(Sweep[Lasting, dict[str, float]]):
-    """Units of a kind that takes 10 s and units of one that takes 1 s."""
-
-    key = Lasting
-    help, fields = "", {}
-
-    def content(self) -> dict[str, Any]:
-        return {}
-
-    def units(self, done: Mapping[Lasting, Any]) -> Mapping[Lasting, Any]:  # noqa: ARG002 (a protocol)
-        return dict.fromkeys([Lasting(long, seed) for seed in range(4) for long in (10, 1)])
-
-    def result(self, units: Mapping[Lasting, Any]) -> dict[str, Any]:  # noqa: ARG002 (same)
-        return {}
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None: ...
+# Of a kind that takes 10 s, and of one that takes 1 s
+UNEVEN = [Lasting(long, seed) for seed in range(4) for long in (10, 1)]
 
 
 def lines_of(
@@ -182,10 +167,10 @@ def lines_of(
     sheet = StringIO()
     of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=sheet, width=100))
     monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
-    keys = [*Uneven().units({})]
-    stored = {key: {"seconds": float(key.long)} for key in keys[:done]}
-    with counted(of, Uneven(), stored, keys[done:], before=done) as over:
-        for now[0], key in zip(times, keys[done:], strict=False):
+    study: Study[Lasting, Any] = Study(content={}, key=Lasting, units=dict, result=lambda _: {}, show=print)
+    stored = {key: {"seconds": float(key.long)} for key in UNEVEN[:done]}
+    with counted(of, study, stored, UNEVEN[done:], before=done) as over:
+        for now[0], key in zip(times, UNEVEN[done:], strict=False):
             over(key, {"seconds": key.long + (wait if now[0] == times[0] else 0.0)})
     return sheet.getvalue().splitlines(), told
 

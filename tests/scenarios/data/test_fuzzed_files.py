@@ -154,7 +154,7 @@ def test_folders_nobody_resumes(kind: str, blindrec: Command, tmp_path: Path, mo
         "run": Manifest(scenario={"items": 20, "rated": 5, "users": 100}, source_sha256=None, code_sha256=""),
         "online": manifest_of(ONLINE, OnlineScenario(rounds=5, voters=16, seed=3), *Online.files, repeat=2),
         "two-tier": manifest_of(TWO_TIER, TwoTier(planted=(60, 30, 900), rank=2)),
-        "sweep": Manifest(kind=SWEEP, scenario=load_sweep(str(grid)).content(), source_sha256=None, code_sha256=""),
+        "sweep": Manifest(kind=SWEEP, scenario=load_sweep(str(grid)).content, source_sha256=None, code_sha256=""),
     }[kind].write(tmp_path / "kept")
     held = json.loads(mark.read_text())
     assert "a run would begin" in refused(blindrec, *begins)

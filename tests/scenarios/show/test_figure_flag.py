@@ -75,7 +75,7 @@ def test_commands_write_pictures(name: str, blindrec: Command, no_pairs: None, m
 
     drawn: list[Picture] = []
     monkeypatch.setattr(records, "rendered", kept)
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+    monkeypatch.setattr("scenarios.studies.study.draw", lambda *_: None)
     ended = blindrec(*COMMANDS[name].split(), "--figure", "picture.SVG")
     assert ended.code == 0, ended.err
     assert Path("picture.SVG").read_bytes() == b".svg"

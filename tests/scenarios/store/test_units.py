@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash_points import Squares
+from crash_points import squares_of
 from faults import Disk
 from rich.console import Console
 from runs import Command, lines_of_units, present, refused, small, tree
@@ -24,7 +24,7 @@ from scenarios.config.signals import RESUMABLE, ending, resumable
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import RUN_FILE, count_records
 from scenarios.store.whole_files import locked_folder
-from scenarios.studies.sweep.sweep_folder import claim, measure_units
+from scenarios.studies.study import claim, measure_units
 
 CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
 SQUARES = {unit: unit * unit for unit in range(6)}
@@ -41,7 +41,7 @@ def swept(out: Path, units: int = len(SQUARES), content: dict[str, Any] = CONTEN
 
     with locked_folder(out), resumable(lambda: f"{count_records(out)} are kept" if count_records(out) else None):
         claim(out, content)
-        squares = Squares(range(units), measure, content)
+        squares = squares_of(range(units), measure, content)
         found = measure_units(squares, InProcess(1), out, Console(quiet=True))
     assert squares.result(found) == {"squares": [unit * unit for unit in range(units)]}
     return measured

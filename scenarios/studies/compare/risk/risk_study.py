@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
-from pydantic import TypeAdapter
 from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
@@ -26,14 +25,15 @@ from scenarios.studies.answer import ALWAYS, RISK, RUNGS, VOLUNTEERS, Answer
 from scenarios.studies.compare.comparison_settings import EVERY_ROW, Comparison
 from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, Histories
 from scenarios.studies.compare.risk.views import row_risk
-from scenarios.studies.compare.row import Row, is_promise
+from scenarios.studies.compare.row import Row as ComparedRow
+from scenarios.studies.compare.row import is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scales import epsilons_of
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, rows_of
 from scenarios.studies.compare.summary import FEATURES
 from scenarios.studies.compare.worlds import table_of
 from scenarios.studies.rates import MARKS, GameRate, Rate, ViewRisk, per_hundred
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.study import Row, Study, Values
 
 LADDER = (CURATOR, TWO_SERVERS, SHUFFLED, LOCAL)
 SIZE = 200, 2
@@ -98,132 +98,87 @@ def risk_units(settings: Comparison, answer: Answer) -> Mapping[CompareKey, Call
     return {key: partial(measure_leader, settings, key) for key in dict.fromkeys(keys)}
 
 
-@dataclass(frozen=True, slots=True)
-class RiskSweep(Sweep[RiskKey, RiskMeasurement]):
-    """A study of risk to be measured, or that was measured."""
+Units = Mapping[RiskKey, RiskMeasurement]
 
-    settings: Comparison
-    key, measurement, family, rows_in = RiskKey, RiskMeasurement, "risk", "rows"
 
-    def content(self) -> dict[str, Any]:
-        """Return what every unit depends on, as JSON values."""
-        return {**self.settings.content(), "sweep": "risk"}
+def result_of(settings: Comparison, users: int, units: Units) -> Values:
+    """Return a row for each view of each row, in the order of the answer."""
+    table = table_of(settings)
+    histories = int((Histories.of_table(table, settings.liked_from).likes > 0).sum())
+    return {
+        "ratings": settings.ratings.name,
+        "people_in_file": table.users,
+        "items": table.count,
+        "users": users,
+        "people_attacked": min(MOST_PEOPLE, histories),
+        "others_each": OTHERS,
+        "delta": settings.delta_of(users),
+        "neighbours": settings.relation,
+        "rows": rows_of_views(units),
+        **lines_skipped(settings, table),
+        "remarks": list(table.remarks),
+        "warnings": [],
+    }
 
-    @property
-    def users(self) -> int:
-        """The number of people who take part."""
-        return self.settings.users_at(table_of(self.settings).users, 1.0)
 
-    def units(
-        self,
-        done: Mapping[RiskKey, RiskMeasurement],  # noqa: ARG002 (none follows from others)
-    ) -> Mapping[RiskKey, Callable[[], RiskMeasurement]]:
-        """Return every row at every epsilon."""
-        settings, users = self.settings, self.users
-        rows = [row for row in rows_of(settings).values() if is_attacked(row, users, settings)]
-        keys = [
-            RiskKey(row.trust_model, row.mechanism, epsilon, users, settings.seed)
-            for epsilon in epsilons_of(settings)
-            for row in rows
-        ]
-        return {
-            key: partial(measure, settings, f"{key.trust_model}: {key.mechanism}", key.epsilon, users) for key in keys
+def rows_of_views(units: Units) -> list[Values]:
+    """Return a row for each view of each row, in the order of the answer."""
+    order = list(RUNGS)
+    ordered = sorted(units.items(), key=lambda pair: (Fraction(pair[0].epsilon), order.index(pair[0].trust_model)))
+    return [
+        {
+            **key._asdict(),
+            "epsilon": float(parse_epsilon(key.epsilon) or 0),
+            "view": view.view,
+            "how": view.how,
+            "delta": view.delta,
+            "bound": view.bound,
+            "worst": view.worst,
+            **_flat("whose", view.whose),
+            **_flat("like", view.like),
         }
+        for key, unit in ordered
+        for view in unit.views
+    ]
 
-    def work(self) -> float:
-        """Predict what all units take [s of one processor]."""
-        return 10.0 * len(self.units({}))
 
-    def in_words(self, rows: pd.DataFrame) -> str:
-        """Return how many rows there are."""
-        return f"{len(rows)} rows"
+def answer_frame(result: Row) -> pd.DataFrame:
+    """Return the answer's table of every epsilon, one below the other."""
+    rows = list[dict[str, float | str]]()
+    names = (*COLUMNS[:4], "whose", "whose, one in ten", "like", "like, one in ten")
+    for epsilon, lines in tables_of(result):
+        rows += [{"epsilon": epsilon, **dict(zip(names, line, strict=False))} for line in lines]
+    return pd.DataFrame(rows).fillna("")
 
-    def from_line(self, line: Mapping[str, Any]) -> tuple[RiskKey, RiskMeasurement]:
-        """Read a unit's name and measurement from its line in the folder."""
-        key = RiskKey(*(line[name] for name in RiskKey._fields))
-        rest = {name: value for name, value in line.items() if name not in RiskKey._fields}
-        return key, TypeAdapter(RiskMeasurement).validate_python(rest)
 
-    def table(self, units: Mapping[RiskKey, RiskMeasurement]) -> pd.DataFrame:
-        """Return what every unit measured, a row for each view."""
-        return pd.DataFrame(self._rows(units))
-
-    def result(self, units: Mapping[RiskKey, RiskMeasurement]) -> dict[str, Any]:
-        """Return a row for each view of each row, in the order of the answer."""
-        settings, table = self.settings, table_of(self.settings)
-        histories = int((Histories.of_table(table, settings.liked_from).likes > 0).sum())
-        return {
-            "ratings": settings.ratings.name,
-            "people_in_file": table.users,
-            "items": table.count,
-            "users": self.users,
-            "people_attacked": min(MOST_PEOPLE, histories),
-            "others_each": OTHERS,
-            "delta": settings.delta_of(self.users),
-            "neighbours": settings.relation,
-            "rows": self._rows(units),
-            **lines_skipped(settings, table),
-            "remarks": list(table.remarks),
-            "warnings": [],
-        }
-
-    def _ordered(self, units: Mapping[RiskKey, RiskMeasurement]) -> list[tuple[RiskKey, RiskMeasurement]]:
-        order = list(RUNGS)
-        return sorted(units.items(), key=lambda pair: (Fraction(pair[0].epsilon), order.index(pair[0].trust_model)))
-
-    def _rows(self, units: Mapping[RiskKey, RiskMeasurement]) -> list[dict[str, Any]]:
-        return [
-            {
-                **key._asdict(),
-                "epsilon": float(parse_epsilon(key.epsilon) or 0),
-                "view": view.view,
-                "how": view.how,
-                "delta": view.delta,
-                "bound": view.bound,
-                "worst": view.worst,
-                **_flat("whose", view.whose),
-                **_flat("like", view.like),
-            }
-            for key, unit in self._ordered(units)
-            for view in unit.views
-        ]
-
-    def answer(self, result: Mapping[str, Any], /) -> pd.DataFrame | None:
-        """Return the answer's table of every epsilon, one below the other."""
-        rows = list[dict[str, float | str]]()
-        names = (*COLUMNS[:4], "whose", "whose, one in ten", "like", "like, one in ten")
-        for epsilon, lines in tables_of(result):
-            rows += [{"epsilon": epsilon, **dict(zip(names, line, strict=False))} for line in lines]
-        return pd.DataFrame(rows).fillna("")
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
-        """Print the table of each epsilon, and how to read it."""
-        remark(console, *result["remarks"])
-        about = f"{result['users']:,} people, {result['items']:,} items, delta {result['delta']:g}"
-        for epsilon, lines in tables_of(result):
-            title = f"{result['ratings']}: right of 100 guesses; {about}; epsilon {epsilon:g}"
-            show_table(console, COLUMNS, lines, title=title, words=COLUMNS[:2], compact=True)
-        attacked, others = result["people_attacked"], result["others_each"]
-        remark(
-            console,
-            f"Whose: which of two people's histories a message is of, for {attacked:,} people and {others} others "
-            "each. Like: whether a person likes an item. A coin is right 50 times of 100. Each is the best test there "
-            "is by what the rung lets out, whatever is known of all others; ± is the interval of 95 % over people. One "
-            "in ten: of one person in ten it is right so often at least. Worst: of any two histories. At most: by "
-            "epsilon and delta alone.",
-            "* from above: others' reports are taken as revealed, or an attacker is told which likes were kept. ~ "
-            "about, of an attacker who knows others by what people in the file are like. No number: only the bound is "
-            "known.",
-            "If a curator lies, or both servers collude, every rating lies open. Volunteers' ratings are public; of "
-            "the others a guess is a coin, as they send nothing. A history asked m times: ratios multiply, see "
-            "blindrec compose.",
-        )
+def show(console: Console, result: Row, title: str) -> None:
+    """Print the table of each epsilon, and how to read it."""
+    remark(console, *result["remarks"])
+    about = f"{result['users']:,} people, {result['items']:,} items, delta {result['delta']:g}"
+    for epsilon, lines in tables_of(result):
+        title = f"{result['ratings']}: right of 100 guesses; {about}; epsilon {epsilon:g}"
+        show_table(console, COLUMNS, lines, title=title, words=COLUMNS[:2], compact=True)
+    attacked, others = result["people_attacked"], result["others_each"]
+    remark(
+        console,
+        f"Whose: which of two people's histories a message is of, for {attacked:,} people and {others} others "
+        "each. Like: whether a person likes an item. A coin is right 50 times of 100. Each is the best test there "
+        "is by what the rung lets out, whatever is known of all others; ± is the interval of 95 % over people. One "
+        "in ten: of one person in ten it is right so often at least. Worst: of any two histories. At most: by "
+        "epsilon and delta alone.",
+        "* from above: others' reports are taken as revealed, or an attacker is told which likes were kept. ~ "
+        "about, of an attacker who knows others by what people in the file are like. No number: only the bound is "
+        "known.",
+        "If a curator lies, or both servers collude, every rating lies open. Volunteers' ratings are public; of "
+        "the others a guess is a coin, as they send nothing. A history asked m times: ratios multiply, see "
+        "blindrec compose.",
+    )
 
 
 COLUMNS = ("who is trusted", "with", "at most", "worst", "whose", "one in ten", "like", "one in ten")
 
 
-def is_attacked(row: Row, users: int, settings: Comparison) -> bool:
+def is_attacked(row: ComparedRow, users: int, settings: Comparison) -> bool:
     """Return whether risk is about a row: of a rung with a guarantee to so many people, under noise."""
     return row.trust_model in LADDER and "epsilon" in row.asks and is_promise(row.delta(settings, users), users)
 
@@ -270,7 +225,7 @@ def _flat(name: str, game: GameRate | None) -> dict[str, Any]:
     }
 
 
-def risk(values: Mapping[str, Any]) -> RiskSweep:
+def risk(values: Row) -> Study[RiskKey, RiskMeasurement]:
     """Check a study of risk; None stands for a default."""
     settings = validated(Comparison, None, {**values, "trust_models": values.get("trust_models") or LADDER})
     if outside := [model for model in settings.trust_models if model not in LADDER]:
@@ -285,10 +240,31 @@ def risk(values: Mapping[str, Any]) -> RiskSweep:
         raise InputError("epsilon is inf, under which every guess is right; give finite ones")
     if (people := table_of(settings).users) < FEWEST:
         raise InputError(f"the file has {people} people; of fewer than {FEWEST} nothing can be said")
-    sweep = RiskSweep(settings)
-    if not sweep.units({}):
+    users = settings.users_at(people, 1.0)
+    attacked = [row for row in rows_of(settings).values() if is_attacked(row, users, settings)]
+    units = {
+        RiskKey(row.trust_model, row.mechanism, epsilon, users, settings.seed): partial(
+            measure, settings, f"{row.trust_model}: {row.mechanism}", epsilon, users
+        )
+        for epsilon in epsilons_of(settings)
+        for row in attacked
+    }
+    if not units:
         raise InputError(
             "none of these rows promises anything to so many people; leave --delta out, or name others by "
             "--trust-models and --mechanisms"
         )
-    return sweep
+    return Study(
+        content={**settings.content(), "sweep": "risk"},
+        key=RiskKey,
+        measurement=RiskMeasurement,
+        units=lambda _: units,
+        unit_seconds=10.0,
+        result=partial(result_of, settings, users),
+        family="risk",
+        rows_in="rows",
+        frame=lambda units: pd.DataFrame(rows_of_views(units)),
+        in_words=lambda rows: f"{len(rows)} rows",
+        answer=answer_frame,
+        show=show,
+    )

@@ -13,7 +13,6 @@ from runs import Command, lines_of_units, planted_ratings, printed, refused, res
 import blindrec as face
 from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.cli import main
-from scenarios.studies.compare import comparison as sweep
 from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
 from scenarios.studies.compare.design_rows import design_rows
 from scenarios.studies.compare.row import RowRequest
@@ -132,7 +131,7 @@ def test_rows_are_made_once(blindrec: Command, ratings: Path, tmp_path: Path, mo
         for name in [name for name in row if "to_popularity" in name or "to_above" in name]:
             del row[name]
     assert again == first["rows"]
-    monkeypatch.setattr(sweep.CompareSweep, "measure", None)
+    monkeypatch.setattr("scenarios.studies.study.measure", None)
     assert compared("--epsilon", "1,4").result == result_in(out)
     assert "another sweep" in refused(blindrec, "compare", ratings, *FEW, *one, "--rank", 4)
     line = refused(blindrec, "resume", out)

@@ -417,11 +417,11 @@ def test_rows_tables_and_pictures_say_relation_and_delta(
 
 def test_folders_of_before_go_on(ratings: Path) -> None:
     """What is as ever is not named in what a folder is of; another relation is another folder."""
-    ever = comparison({"ratings": ratings}).content()
-    assert comparison({"ratings": ratings, "delta": "1e-6"}).content() == {**ever, "delta": 1e-6}
-    assert ever == comparison({"ratings": ratings, "relation": "replace"}).content()
+    ever = comparison({"ratings": ratings}).content
+    assert comparison({"ratings": ratings, "delta": "1e-6"}).content == {**ever, "delta": 1e-6}
+    assert ever == comparison({"ratings": ratings, "relation": "replace"}).content
     assert not {"delta", "relation"} & ever.keys()
-    assert comparison({"ratings": ratings, "relation": "add-remove"}).content() == {**ever, "relation": "add-remove"}
+    assert comparison({"ratings": ratings, "relation": "add-remove"}).content == {**ever, "relation": "add-remove"}
 
 
 def test_sets_of_few_likes_are_as_small_as_those_of_pairs(world: FileWorld) -> None:

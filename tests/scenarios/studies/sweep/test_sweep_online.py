@@ -23,8 +23,8 @@ from scenarios.show import sweep_figures as pictures
 from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
 from scenarios.store.whole_files import tables_in
-from scenarios.studies.sweep.online_sweep import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes
-from scenarios.studies.sweep.sweep_folder import claim, measure_units
+from scenarios.studies.study import claim, measure, measure_units
+from scenarios.studies.sweep.online_sweep import AXES, HALVING, AxesGrid, OnlineSetting, compared_on, parse_axes
 
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
@@ -126,9 +126,9 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
         unit = every[name, *base, 1]
         assert (unit["loss"], unit["peers_alive"]) == (told["loss"], told["peers_alive"])
         assert unit["recommendations_sha256"] == told["recommendations_sha256"]
-    units = OnlineSweep(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2).units({})
+    units = AxesGrid(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2).units({})
     for session in (InProcess(2), ray_session):
-        for place, measured in session.each(OnlineSweep.measure, list(units.values())):
+        for place, measured in session.each(measure, list(units.values())):
             assert measured["recommendations_sha256"] == every[list(units)[place]]["recommendations_sha256"]
 
 
@@ -182,10 +182,10 @@ def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
     base, names = OnlineSetting(20, 2, 16, 1, 0, 0), ("plurality", "p-rec-sim")
-    sweep = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
+    sweep = AxesGrid(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
     sweep.check()
     claim(tmp_path, sweep.content())
-    units = measure_units(sweep, InProcess(1), tmp_path, Console(quiet=True))
+    units = measure_units(sweep.study(), InProcess(1), tmp_path, Console(quiet=True))
     return {row["recommender"]: row for row in sweep.result(units)["points"]}
 
 

@@ -13,7 +13,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Running
 from scenarios.experiments import EXPERIMENTS
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.studies.sweep.sweep_folder import Swept, swept
+from scenarios.studies.study import StudyOutcome, run_study
 from scenarios.studies.sweep.sweeps import sweep_of
 from scenarios.studies.sweep.threshold import measure_threshold
 
@@ -21,9 +21,9 @@ HERE = ("--backend", "inprocess", "--workers", 1)
 QUIETLY = Running(session=InProcess(1), console=Console(quiet=True))
 
 
-def run(out: Path, **values: Any) -> Swept:
+def run(out: Path, **values: Any) -> StudyOutcome:
     wanted = sweep_of({"sweep": "results", **values})
-    return swept(wanted, opened(InProcess(1)), out / "sweep", Console(quiet=True))
+    return run_study(wanted, opened(InProcess(1)), out / "sweep", Console(quiet=True))
 
 
 def test_a_row_is_what_several_seeds_of_that_command_tell(blindrec: Command, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_threshold_of_a_run_is_that_of_a_sweep_over_users(tmp_path: Path) -> N
     for place, decoder in enumerate(("centred", "paper")):
         how: dict[str, Any] = {"decoders": (decoder,), "criteria": ("exact",), "share": 1, "resolution": 0.1}
         seeds = [scenario.model_copy(update={"seed": seed}) for seed in range(3)]
-        users = sorted(measure_threshold(one, **how, start=400).thresholds[0].users or 0 for one in seeds)
+        users = sorted(measure_threshold(one, **how, start=400)["thresholds"][0]["users"] or 0 for one in seeds)
         row = done.result["settings"][place]
         assert (row["decoder"], row["users"], row["seeds"]) == (decoder, users[1], 3)
         assert users[0] > 0

@@ -85,7 +85,7 @@ def test_a_sweep_holds_its_folder(swept: Command, whole: Path, tmp_path: Path, m
         drawings.append(out)
 
     drawings = list[Path]()
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", drawn)
+    monkeypatch.setattr("scenarios.studies.study.draw", drawn)
     assert swept("--out", out).code == 0
     assert drawings == [out]
     with locked_folder(out):

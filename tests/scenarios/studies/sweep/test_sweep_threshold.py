@@ -34,7 +34,7 @@ from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.run import MainResult
 from scenarios.families.main.run_scores import top_share
 from scenarios.studies.sweep import threshold
-from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes, ThresholdMeasurement
+from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes
 from scenarios.theory.draws import Drawn
 
 SCENARIOS = [
@@ -130,11 +130,11 @@ def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
     assert 900 <= found <= 1101
 
 
-def users_of(found: ThresholdMeasurement) -> dict[tuple[str, str], int | None]:
-    return {(one.decoder, one.criterion): one.users for one in found.thresholds}
+def users_of(found: dict[str, Any]) -> dict[tuple[str, str], int | None]:
+    return {(one["decoder"], one["criterion"]): one["users"] for one in found["thresholds"]}
 
 
-def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
+def measured(scenario: Scenario, **changes: Any) -> dict[str, Any]:
     values: dict[str, Any] = {"decoders": ("centred", "paper"), "share": 0.9, "resolution": 0.02, "start": 3000}
     return threshold.measure_threshold(scenario, **{**values, **changes})
 
@@ -150,7 +150,7 @@ def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
 def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
     measurement = measured(scenario, decoders=decoders, resolution=0.1, probes=(700, 1500)[: len(decoders)])
     assert set(users_of(measurement)) == {(d, c) for d in decoders for c in ("exact", "share")}
-    assert measurement.accuracies == {
+    assert measurement["accuracies"] == {
         decoder: labels_of(run_with(scenario, size, decoder=decoder)).accuracy
         for decoder, size in zip(decoders, (700, 1500), strict=False)
     }
@@ -162,7 +162,7 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
 
         assert users == BisectionRange(start=3000, most=10**6, resolution=0.1).crossing(right)
     sizes = [users or 0 for users in users_of(measurement).values()]
-    assert 0 < min(sizes) < max(sizes) <= measurement.devices
+    assert 0 < min(sizes) < max(sizes) <= measurement["devices"]
 
 
 @pytest.mark.parametrize("design", ["totals", "pair-totals"])
@@ -176,7 +176,7 @@ def test_two_servers_add_up_whole_rounds_alone(design: str) -> None:
 def test_a_unit_that_is_not_reached() -> None:
     found = measured(small(users=50, seed=1))
     assert set(users_of(found).values()) == {None}
-    assert found.devices == 50
+    assert found["devices"] == 50
 
 
 def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers() -> None:
@@ -194,7 +194,7 @@ def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> No
     scenario = small(design=design, policy="eliminate", users=10**6, epsilon=4, seed=3)
     found, asked = measured(scenario, decoders=("posterior",)), here(scenario).outcome.state.answers_asked
     assert users_of(found)["posterior", "share"] == asked
-    assert found.devices == asked < 10**6
+    assert found["devices"] == asked < 10**6
     assert threshold.adapts(scenario)
     assert not threshold.adapts(small(design=design))
     assert threshold.adapts(small(design=design, policy="mine:Policy"))
@@ -231,7 +231,9 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
 def test_a_list_is_looked_for_where_a_policy_stops() -> None:
     scenario = small(design="sign", policy="eliminate", users=10**6, epsilon=4, seed=3)
     found = measured(scenario, decoders=("posterior",), criteria=("share", "top"))
-    assert users_of(found)["posterior", "top"] == users_of(found)["posterior", "share"] == found.devices  # all 40 items
+    assert (
+        users_of(found)["posterior", "top"] == users_of(found)["posterior", "share"] == found["devices"]
+    )  # all 40 items
 
 
 ROUNDS, USERS = 250, 2000

@@ -18,20 +18,19 @@ from scenarios.studies.planner.least_users import Candidate, Target, users_neede
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep import users_sweep as users
 from scenarios.studies.sweep.grid import SettingKey
-from scenarios.studies.sweep.results_sweep import ResultsSweep
 from scenarios.studies.sweep.sweeps import built_in_grids, load_sweep
-from scenarios.studies.sweep.threshold import ExponentFit, Threshold, ThresholdMeasurement, axis_value, bootstrap, guess
-from scenarios.studies.sweep.users_sweep import UsersSweep, varied
+from scenarios.studies.sweep.threshold import ExponentFit, axis_value, bootstrap, guess
+from scenarios.studies.sweep.users_sweep import UsersGrid, varied
 from scenarios.theory.bounds import all_bounds, binding
 
-read_grid = UsersSweep.read
+read_grid = UsersGrid.read
 
 
-def grid(*tables: dict[str, Any], **more: Any) -> UsersSweep:
+def grid(*tables: dict[str, Any], **more: Any) -> UsersGrid:
     return read_grid({"base": {"rated": 5}, "grid": list(tables), **more})
 
 
-def free_grid(*tables: dict[str, Any], **base: Any) -> UsersSweep:
+def free_grid(*tables: dict[str, Any], **base: Any) -> UsersGrid:
     return read_grid({"base": base, "grid": list(tables)})
 
 
@@ -47,9 +46,9 @@ def test_lists_of_a_table_expand_as_a_product_and_tables_by_themselves() -> None
 
 def test_what_is_not_given_has_a_default() -> None:
     read = grid({"items": 40})
-    assert (read.seeds, read.fit, read.decoders_of(read.settings[0])) == (20, (), ("centred",))
+    assert (read.seeds, read.fit, [*read.readings(read.settings[0])]) == (20, (), ["centred"])
     paper = read_grid({"base": {"decoder": "paper"}, "grid": [{"items": 40}], "most_users": 7})
-    assert (paper.decoders_of(paper.settings[0]), paper.settings[0].users) == (("paper",), 7)
+    assert ([*paper.readings(paper.settings[0])], paper.settings[0].users) == (["paper"], 7)
 
 
 def test_axes_and_divisors() -> None:
@@ -89,7 +88,7 @@ def test_built_in_grids_are_sound(name: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(users, "guess", lambda one: guess(one) if THOROUGH and one.design != "pairwise" else 1e6)
     read = load_sweep(name, seeds=3)
     assert len({key.seed for key in read.units({})}) == 3
-    assert isinstance(read, ResultsSweep if name in ("accuracy", "lying", "poison", "voters") else UsersSweep)
+    assert ("sweep" in read.content) == (name in ("accuracy", "lying", "poison", "voters"))
 
 
 TOP = {"criteria": ["top"]}
@@ -161,28 +160,28 @@ def test_grid_files_that_are_none(tmp_path: Path) -> None:
         assert all(word in line for word in words), line
 
 
-def measurement(users: Mapping[tuple[str, str], int | None], **more: Any) -> ThresholdMeasurement:
+def measurement(users: Mapping[tuple[str, str], int | None], **more: Any) -> dict[str, Any]:
     """The thresholds of one setting and seed, by decoder and criterion."""
-    thresholds = tuple(Threshold(*key, value) for key, value in users.items())
-    return ThresholdMeasurement(thresholds=thresholds, devices=7, seconds=0.5, **more)
+    thresholds = [{"decoder": key[0], "criterion": key[1], "users": value} for key, value in users.items()]
+    return {"thresholds": thresholds, "devices": 7, "seconds": 0.5, "accuracies": {}, **more}
 
 
-def planted(grid: UsersSweep, power: float, *, ratio: float = 1.0, noise: float = 0.26, most: float = math.inf) -> Any:
+def planted(grid: UsersGrid, power: float, *, ratio: float = 1.0, noise: float = 0.26, most: float = math.inf) -> Any:
     """Units whose thresholds are ``1000 N^power``, log-normal around it; the paper's are ``ratio`` times as large."""
     world = np.random.default_rng(5)
-    units: dict[SettingKey, ThresholdMeasurement] = {}
+    units: dict[SettingKey, dict[str, Any]] = {}
     for seed in range(grid.seeds):
         for place, setting in enumerate(grid.settings):
             base = 1000 * (setting.items or 0) ** power * math.exp(noise * world.standard_normal())
             users: dict[tuple[str, str], int | None] = {}
-            for decoder in grid.decoders_of(setting):
+            for decoder in grid.readings(setting):
                 size = round(base * (ratio if decoder == "paper" else 1))
                 users |= {(decoder, "exact"): size if size <= most else None, (decoder, "share"): size // 2}
             units[SettingKey(place, seed)] = measurement(users)
     return units
 
 
-def small_grid(**more: Any) -> UsersSweep:
+def small_grid(**more: Any) -> UsersGrid:
     fit = {"x": "items", "per": ["items"], "expected": 1.0}
     table = {"items": [40, 80, 160], "rated": 5}
     return read_grid({"seeds": 12, "decoders": ["centred", "paper"], "grid": [table], "fit": [fit], **more})
@@ -254,21 +253,21 @@ def test_paired_ratios() -> None:
     assert paired_ratio(np.array([2.0]), np.array([1.0]))["low"] is None
 
 
-def planned_grid(**more: Any) -> UsersSweep:
+def planned_grid(**more: Any) -> UsersGrid:
     fit = {"x": "items", "per": ["log items"], "criteria": ["exact"]}
     tables = [{"items": [50, 100], "rated": 5}]
     return read_grid({"seeds": 8, "decoders": ["centred", "paper"], "probe": 0.9, "grid": tables, "fit": [fit], **more})
 
 
-def scattered(read: UsersSweep, factor: float, *, offset: float = 0.0) -> dict[SettingKey, ThresholdMeasurement]:
+def scattered(read: UsersGrid, factor: float, *, offset: float = 0.0) -> dict[SettingKey, dict[str, Any]]:
     """What seeds would measure that scatter by 1 % around ``factor`` times the planned users."""
     plans = read.predictions()
-    found = dict[SettingKey, ThresholdMeasurement]()
+    found = dict[SettingKey, dict[str, Any]]()
     for place in range(len(read.settings)):
         for seed in range(read.seeds):
             spread = 1 + 0.01 * (seed - (read.seeds - 1) / 2) / read.seeds
             here = {key[1:]: round(factor * spread * (value or 0)) for key, value in plans.items() if key[0] == place}
-            shares = dict.fromkeys(read.decoders_of(read.settings[place]), 0.9 + offset + 0.002 * (-1) ** seed)
+            shares = dict.fromkeys(read.readings(read.settings[place]), 0.9 + offset + 0.002 * (-1) ** seed)
             found[SettingKey(place, seed)] = measurement(here, accuracies=shares)
     return found
 
@@ -334,7 +333,7 @@ def test_a_blind_design_is_not_planned() -> None:
     assert {row["inside"] for row in read.result(measured)["settings"]} == {None}
 
 
-def points(read: UsersSweep, users: int | None = 10**6) -> Any:
+def points(read: UsersGrid, users: int | None = 10**6) -> Any:
     """The points of a summary in which every setting needs as many users."""
     rows: list[dict[str, Any]] = [
         {"setting": place, "criterion": criterion, "decoder": "centred", "users": users, "low": 1, "high": None}
@@ -347,7 +346,7 @@ def points(read: UsersSweep, users: int | None = 10**6) -> Any:
     return read.curves(rows)
 
 
-def labels(read: UsersSweep, axis: str) -> dict[str, list[float]]:
+def labels(read: UsersGrid, axis: str) -> dict[str, list[float]]:
     """Abscissae of every measured curve along an axis."""
     chosen = points(read).query("kind == 'measured' and criterion == 'exact' and axis == @axis")
     return {str(label): sorted(line["x"]) for label, line in chosen.groupby("label")}

@@ -21,7 +21,8 @@ from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of, rendered
 from scenarios.store.manifest import FOLDER
 from scenarios.store.whole_files import tables_in
-from scenarios.studies.sweep.sweep_folder import Swept, claim, measure_units, swept
+from scenarios.studies import study as studies
+from scenarios.studies.study import StudyOutcome, claim, measure_units, run_study
 from scenarios.studies.sweep.sweeps import KINDS, load_sweep, sweep_of
 
 QUIET = Console(quiet=True)
@@ -56,7 +57,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "two-tier": {"rank": 3},
     "results": {"base": {"users": 301, "rated": 5}},
 }
-Whole = Callable[[str], tuple[Path, Swept]]
+Whole = Callable[[str], tuple[Path, StudyOutcome]]
 every_kind = pytest.mark.parametrize("name", KINDS)
 # By default one kind: its one sweep serves all tests below, and folder and store are the same code for every kind
 any_kind = pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def grid(name: str, **more: Any) -> dict[str, Any]:
     return {"sweep": name, "seeds": 2, **GRIDS[name], **more}
 
 
-def run(wanted: dict[str, Any], out: Path) -> Swept:
-    return swept(sweep_of(wanted), opened(InProcess(1)), out, QUIET)
+def run(wanted: dict[str, Any], out: Path) -> StudyOutcome:
+    return run_study(sweep_of(wanted), opened(InProcess(1)), out, QUIET)
 
 
 def same(result: Any) -> Any:
@@ -82,9 +83,9 @@ def same(result: Any) -> Any:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """A kind's finished sweep, and its folder."""
-    done: dict[str, tuple[Path, Swept]] = {}
+    done: dict[str, tuple[Path, StudyOutcome]] = {}
 
-    def of(name: str) -> tuple[Path, Swept]:
+    def of(name: str) -> tuple[Path, StudyOutcome]:
         if name not in done:
             out = tmp_path_factory.mktemp(name) / "sweep"
             done[name] = out, run(grid(name), out)
@@ -93,10 +94,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return of
 
 
-def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Let a kind measure so many units and no more; return those that were measured."""
-    kind, measured = type(sweep_of(grid(name))), list[Any]()
-    measure = kind.measure
+def counted(most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Let studies measure so many units and no more; return those that were measured."""
+    measured, measure = list[Any](), studies.measure
 
     def some(unit: Any) -> Any:
         if len(measured) == most:
@@ -104,8 +104,8 @@ def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         measured.append(unit)
         return measure(unit)
 
-    monkeypatch.setattr(kind, "measure", staticmethod(some))
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+    monkeypatch.setattr(studies, "measure", some)
+    monkeypatch.setattr("scenarios.studies.study.draw", lambda *_: None)
     return measured
 
 
@@ -113,12 +113,12 @@ def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     with monkeypatch.context() as patch:
-        counted(name, units - 2, patch)
+        counted(units - 2, patch)
         with pytest.raises(InterruptedRunError, match=f"{units - 2} units are kept in .*, the same command goes on"):
             run(grid(name), out)
     kept = lines_of_units(out)
     assert len(kept) == units - 2
-    measured = counted(name, 2, monkeypatch)
+    measured = counted(2, monkeypatch)
     assert same(run(grid(name), out).result) == same(whole(name)[1].result)
     assert len(measured) == 2
     assert lines_of_units(out)[:-2] == kept
@@ -127,7 +127,7 @@ def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, m
 @any_kind
 def test_more_seeds_alone_go_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
-    measured = counted(name, 2 * units, monkeypatch)
+    measured = counted(2 * units, monkeypatch)
     run(grid(name, seeds=1), out)
     assert len(measured) == units / 2
     with pytest.raises(InputError, match="holds part of another sweep"):
@@ -142,11 +142,11 @@ def test_more_seeds_alone_go_on(name: str, whole: Whole, tmp_path: Path, monkeyp
 def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
     assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(done.result))
-    rows = pd.read_csv(out / done.sweep.tables[1])
-    assert len(rows) == len(done.sweep.rows(done.result)) > 0
-    pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
+    rows = pd.read_csv(out / done.study.tables[1])
+    assert len(rows) == len(done.study.rows(done.result)) > 0
+    pictures = pictures_of(done.study.family, done.result, done.plotted())
     assert pictures
-    files = {FOLDER, "result.json", "versions.json", *done.sweep.tables, *(f"{one.name}.png" for one in pictures)}
+    files = {FOLDER, "result.json", "versions.json", *done.study.tables, *(f"{one.name}.png" for one in pictures)}
     points = {f"{one.name}.csv" for one in pictures if one.points is not None}
     assert {path.name for path in out.iterdir()} == files | points
     for picture in pictures:
@@ -154,13 +154,12 @@ def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Wh
         draw_picture(picture, figure)
         assert list(faults(figure)) == []
     record = json.loads((out / "result.json").read_text())
-    again = pictures_of(done.sweep.family, record, tables_in(out))  # as a report reads a folder
+    again = pictures_of(done.study.family, record, tables_in(out))  # as a report reads a folder
     assert [rendered(one, ".png") for one in again] == [(out / f"{one.name}.png").read_bytes() for one in pictures]
 
 
-def shown(done: Swept, width: int) -> list[str]:
-    title = f"sweep {type(done.sweep).__name__}"
-    return printed(lambda console: done.sweep.show(console, done.result, title), width).splitlines()
+def shown(done: StudyOutcome, width: int) -> list[str]:
+    return printed(lambda console: done.study.show(console, done.result, "sweep"), width).splitlines()
 
 
 @any_kind
@@ -178,7 +177,7 @@ def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> Non
 @pytest.mark.parametrize("name", sample(list(KINDS), 1))
 def test_on_ray_it_is_the_same_sweep(name: str, whole: Whole, ray_session: OnRay, tmp_path: Path) -> None:
     sweep = sweep_of(grid(name))
-    claim(tmp_path, sweep.content())
+    claim(tmp_path, sweep.content)
     found = measure_units(sweep, ray_session, tmp_path, QUIET)
     assert list(found) == list(whole(name)[1].units)
     assert same(sweep.result(found)) == same(whole(name)[1].result)
@@ -191,11 +190,11 @@ def test_a_grid_file_is_any_kind(name: str, blindrec: Command, tmp_path: Path) -
         sweep_of(grid(name, sedes=3))
     with pytest.raises(InputError, match="seeds is 0"):
         load_sweep(grid(name), seeds=0)
-    assert type(load_sweep(grid(name), seeds=3)) is type(sweep_of(grid(name)))
+    assert load_sweep(grid(name), seeds=3).content == sweep_of(grid(name)).content
 
 
 def test_a_grid_needs_no_command_of_its_own(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+    monkeypatch.setattr("scenarios.studies.study.draw", lambda *_: None)
     (tmp_path / "mine.toml").write_text('sweep = "online"\nseeds = 1\nrounds = 20\nvoters = 16\naxes = "ratio=4"\n')
     here = ("--backend", "inprocess", "--workers", 1, "--out", tmp_path / "out")
     told = blindrec("sweep", tmp_path / "mine.toml", *here)
