@@ -1,4 +1,4 @@
-"""The command line: a line for each command, with its first sentence of help and where it is."""
+"""The command line: a line for each command, with the first sentence of its help and its module."""
 
 import importlib.metadata
 import sys
@@ -26,7 +26,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _without_command(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version, and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """See the help of `app`."""
     if version:
@@ -35,13 +35,13 @@ def _without_command(
         typer.echo(context.get_help())
 
 
-Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
+Out = Annotated[Path, typer.Option(help="Folder of the sweep: a new one, or that of this sweep to resume it.")]
 GRID = "sample-complexity"  # The command of grids, which need not be named
 BUILT_IN = f"A TOML file, or a built-in grid: {', '.join(built_in_grids())}."
 
 
 class _Grids(TyperGroup):
-    """Commands by their names; what is no command is a grid."""
+    """Commands by their names; any other word names a grid."""
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
         """Read the arguments of a sweep."""
@@ -57,7 +57,7 @@ sweeps = typer.Typer(name="sweep", cls=_Grids, rich_markup_mode=None, add_comple
 
 @sweeps.callback(invoke_without_command=True)
 def _sweeps(context: typer.Context) -> None:
-    """Measure over a grid of settings: long, resumable runs. `blindrec sweep GRID` takes a built-in name or a file."""
+    """Measure over a grid of settings: long, resumable runs. GRID is a built-in name or a file."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -68,7 +68,7 @@ def _of_grid() -> Callable[..., None]:
         backend_flags: BackendFlags,
         output: Output,
         grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
-        seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
+        seeds: Annotated[int | None, typer.Option(help="Seeds per setting [the grid's, or 20].")] = None,
         allow_code: AllowCode = False,
     ) -> None:
         _measure(load_sweep(grid, seeds=seeds, allow_code=allow_code), Path(grid).stem, out, backend_flags, output)
@@ -118,46 +118,42 @@ _COMMANDS: list[tuple[str, dict[str, str]]] = [
         "online": "Serve clients online: voters vote on m new objects a round, one is recommended, the client "
         "likes it or not.",
         "two-tier": "Public users teach item features; private devices complete their own vectors and answer once.",
-        "resume": "Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.",
-        "demo": "Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1.",
+        "resume": "Resume a run, online or two-tier that was killed or interrupted, from its last stored round.",
+        "demo": "Run the main job with built-in settings: 2 million devices, 200 items, two clusters, epsilon 1.",
     }),
     ("lookup_commands", {
-        "data": "Show what is in a file of ratings, and what lists are worth to people like its own, on each rung "
-        "of trust.",
+        "data": "Describe a file of ratings, and show how good lists for its people would be on each rung of trust.",
         "bounds": "Print how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, "
         "and which binds.",
     }),
     ("study_commands", {
-        "plan": "Compute how many users each design needs, and which to use, from exact moments and before "
-        "anything is run.",
-        "compare": "Compare what recommendations are worth under each trust model, on one split of one file of "
-        "ratings.",
+        "plan": "Compute from exact moments, without a run, how many users each design needs and which design to use.",
+        "compare": "Compare the quality of recommendations under each trust model, on one split of one ratings file.",
         "risk": "Show how often the best attack guesses right on each rung, beside the bound that epsilon gives.",
-        "years": "Show what it costs to keep asking: people that each schedule takes on each rung, under one epsilon.",
+        "years": "Show the price of asking every period: people that each schedule needs on each rung, at one epsilon.",
     }),
     ("scrutiny_commands", {
-        "check": "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
-        "audit": "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.",
-        "amplify": "Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a "
-        "central one, or back.",
-        "compose": "Compose epsilon over periods in which the same people answer, exactly: a year's from a month's, "
+        "check": "Check a mechanism against the rules that every mechanism must keep; exit code 2 if a check fails.",
+        "audit": "Attack a mechanism's real releases: claimed, exact and measured epsilon; exit code 2 if it leaks too "
+        "much.",
+        "amplify": "Convert between a mechanism's local epsilon and its central epsilon behind a shuffler, by a "
+        "certified bound.",
+        "compose": "Compose epsilon exactly over periods in which the same people answer: a year's from a month's, "
         "or back.",
-        "adversary": "Set an adversary of the p-REC paper against recommenders; print the bound beside the "
+        "adversary": "Run an adversary of the p-REC paper against recommenders; print the bound beside the "
         "measurement.",
     }),
     ("lookup_commands", {
-        "report": "Make a page to show of results: one HTML file that loads nothing; several results stand side "
-        "by side.",
+        "report": "Make a report of results: one self-contained HTML file that shows several results side by side.",
     }),
     ("job_commands", {
         "submit": "Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and "
         "so on.",
-        "status": "Show how a job stands, or a run here by its folder; --json fetches the result of a job that is "
-        "over.",
+        "status": "Show the state of a job, or of a run on this machine; --json fetches the result of a finished job.",
         "watch": "Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time "
         "left if known.",
-        "fetch": "Bring the --out of a job that is over here, whole, with its digest verified.",
-        "stop": "Stop a submitted job; rounds that it kept under --out stay.",
+        "fetch": "Copy the whole --out of a finished job to this machine, and verify its digest.",
+        "stop": "Stop a submitted job; the rounds stored under its --out stay.",
     }),
 ]  # fmt: skip
 COMMANDS = [

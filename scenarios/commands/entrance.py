@@ -1,4 +1,4 @@
-"""The entrance of the command line: commands load when they are called, and every end is one line and an exit code."""
+"""The entrance of the command line: it loads a command when called, and turns every error into one line and a code."""
 
 import codecs
 import importlib.metadata
@@ -31,10 +31,10 @@ _SHOWING = {None, "watch", "status"}  # Commands that show a job's progress; Non
 
 
 class LazyCommand(TyperCommand):
-    """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing.
+    """A command that is imported when it is called; `blindrec --help` shows its line and loads nothing.
 
-    ``passes_on``: Whether it takes any flags, for a command of its own to read; it has none that all commands have.
-    ``group``: The name of the command that it is a part of.
+    ``passes_on``: Whether it accepts any flags and passes them to another command; then it has no ``--verbose``.
+    ``group``: The name of its parent command.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LazyCommand(TyperCommand):
 
 
 def _command(function: Callable[..., None], name: str | None, group: str) -> Callable[..., None]:
-    """Return a command whose flags are read strictly, and, if it has a name in the log, the flag that all have."""
+    """Return a command whose flags are read strictly; if it has a name in the log, it gets ``--verbose``."""
     signature = inspect.signature(function, eval_str=True)
     groups = {
         parameter.name: parameter.annotation
@@ -94,14 +94,14 @@ def _command(function: Callable[..., None], name: str | None, group: str) -> Cal
 
 
 def grouped(app: typer.Typer, commands: Iterable[Any]) -> Any:
-    """Return the command line of an application that has these commands, in their order."""
+    """Return an application's command line with these commands, in this order."""
     tree: Any = typer.main.get_command(app)
     tree.commands.update({command.name: command for command in commands})
     return tree
 
 
 class OutputError(BlindrecError):
-    """Standard output takes no more."""
+    """Standard output cannot be written."""
 
 
 class _Output:
@@ -124,7 +124,7 @@ def _passed(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _open_descriptors() -> None:
-    """Open the standard descriptors that are closed, or a file that is opened later would take what others print."""
+    """Open closed standard descriptors; otherwise a file opened later would receive what others print."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -135,11 +135,11 @@ def _open_descriptors() -> None:
 
 
 _PLAIN = {"\u00b1": "+-", "\u2013": "-", "\u2500": "-", "\u2502": "|", "\u2501": "-", "\u00d7": "x"}
-"""What stands for characters that a terminal cannot show and that are no letters with marks."""
+"""Replacements for characters that a terminal cannot show, other than letters with accents."""
 
 
 def _plainly(error: UnicodeError) -> tuple[str, int]:
-    """Return what a terminal's encoding has in the place of what it cannot show; see `codecs.register_error`."""
+    """Return a plain replacement for characters that a terminal cannot encode; see `codecs.register_error`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     parts = []
@@ -150,7 +150,7 @@ def _plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 def _show_everywhere() -> None:
-    """Let a terminal that knows few characters show others plainly; output in which letters count is all ASCII."""
+    """Replace characters that a terminal cannot encode; machine-readable output is ASCII anyway."""
     codecs.register_error("plainly", _plainly)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""The commands of experiments: `run`, `online` and `two-tier`, the first run that one sees, and going on with one."""
+"""The commands of experiments: `run`, `online` and `two-tier`, `demo`, and `resume`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -78,7 +78,7 @@ DEMO = Scenario(items=200, rated=20, users=2_000_000)
 
 
 def demo(output: Output, backend: BackendName = AUTO) -> None:
-    """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
+    """Run the main job with built-in settings: 2 million devices, 200 items, two clusters, epsilon 1."""
     _run(MAIN_JOB, DEMO, BackendFlags(backend=backend), output, "demo")
 
 
@@ -125,12 +125,12 @@ def resume(
     devices_per_actor: Cohort = None,
     metrics: Metrics = False,
 ) -> None:
-    """Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.
+    """Resume a run, online or two-tier that was killed or interrupted, from its last stored round.
 
-    What is kept is every round of a run, every client of an online run, every batch of private devices. It ends as if
-    nothing had happened: devices know from their ledgers what they have answered, repeat it where they are asked again,
-    and spend nothing twice. Backend and layout may differ from before. A design or policy of your own is named again;
-    nothing is imported because a folder says so. Where all was over, its result is shown again, and nobody is asked.
+    A run stores every round, an online run every client, and a two-tier run every batch of private devices. The result
+    is the same as without the interruption: devices find past answers in their ledgers, repeat them when asked again,
+    and spend nothing twice. Backend and layout may differ from before. Name a design or policy of your own again:
+    a folder cannot make blindrec import code. If the run had finished, its result is shown and no device is asked.
     """
     mark = read_manifest(folder)
     if mark is not None and mark.kind == SWEEP:

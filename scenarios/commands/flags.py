@@ -21,27 +21,27 @@ from scenarios.show.records import STDOUT, check_figure, check_target, deliver, 
 
 F = TypeVar("F", bound=Callable[..., None])
 BackendName = Annotated[
-    str, typer.Option(help="auto (Ray if an address or >10 s of work asks for it), ray, inprocess.")
+    str, typer.Option(help="auto (Ray with --address or for more than 10 s of work), ray or inprocess.")
 ]
 Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
 Workers = Annotated[
     int | None,
-    typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs; fewer for a small run]."),
+    typer.Option(help="How many device blocks or sweep runs work in parallel [all CPUs; fewer for a small run]."),
 ]
-Cohort = Annotated[int | None, typer.Option(help="Devices of a cohort, which is one actor [devices / workers].")]
+Cohort = Annotated[int | None, typer.Option(help="Devices per cohort; a cohort is one actor [devices / workers].")]
 Metrics = Annotated[
     bool,
-    typer.Option("--metrics", help="On Ray: gauges of rounds, answers, refusals and epsilon spent, for Prometheus."),
+    typer.Option("--metrics", help="On Ray: export rounds, answers, refusals and spent epsilon to Prometheus."),
 ]
-Repeat = Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means with their intervals.")]
+Repeat = Annotated[int, typer.Option(help="Run this many seeds, starting at --seed; report means with intervals.")]
 Out = Annotated[
-    Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or an interrupted one.")
+    Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or a run to resume.")
 ]
 Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
 Figure = Annotated[Path | None, typer.Option(help="File for a picture of the result: .svg, .pdf or .png.")]
-Setting = Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")]
+Setting = Annotated[list[str] | None, typer.Option(help="Your own design: a setting as name=value; repeatable.")]
 With = Annotated[
-    list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
+    list[str] | None, typer.Option("--with", help="Your own design: a package it imports, to send to the workers too.")
 ]
 AllowCode = Annotated[
     bool,
@@ -51,13 +51,13 @@ AllowCode = Annotated[
     ),
 ]
 Given = Annotated[
-    Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
+    Path | None, typer.Argument(help="TOML file of these options, or a finished run's scenario.json; flags win.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where a result goes beside the terminal; a file that cannot be written is refused before anything runs."""
+    """Files that a result is written to; a file that cannot be written is refused before anything runs."""
 
     json: Json = None
     figure: Figure = None
@@ -95,7 +95,7 @@ class BackendFlags:
     def session(
         self, work: Callable[[], float], *, metrics: bool = False, sharing: bool = False
     ) -> AbstractContextManager[Backend]:
-        """Open the backend, which the predicted work chooses where none is named; see `open_session`."""
+        """Open the named backend, or one chosen by the predicted work; see `open_session`."""
         return open_session(
             self.backend, address=self.address, workers=self.workers, metrics=metrics, work=work, sharing=sharing
         )
@@ -107,7 +107,7 @@ def is_group(annotation: Any) -> TypeGuard[type[Any]]:
 
 
 def flags_of(signature: inspect.Signature) -> Iterator[inspect.Parameter]:
-    """Yield a command's parameters as flags are made of them: in place of a dataclass stand its fields."""
+    """Yield the parameters that become a command's flags, with a dataclass replaced by its fields."""
     for parameter in signature.parameters.values():
         if is_group(parameter.annotation):
             yield from flags_of(inspect.signature(parameter.annotation, eval_str=True))
@@ -116,11 +116,11 @@ def flags_of(signature: inspect.Signature) -> Iterator[inspect.Parameter]:
 
 
 TYPES: dict[Any, Any] = {int: Whole, float: Number, str: PlainText, (str, "json"): FileName, (str, "grid"): FileName}
-"""How flags of a type are read, whatever the command, and those of a type and a name."""
+"""The parser of a flag by its type, or by its type and name; the same for every command."""
 
 
 def parsed(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a command's parameter whose flag or argument is read as `TYPES` says, and checked if it is a path."""
+    """Return a command's parameter with the parser that `TYPES` names, and a check if it is a path."""
     base = parameter.annotation
     while inside := get_args(base):
         base = inside[0]
@@ -159,7 +159,7 @@ def _parser(name: str, kind: Any) -> Callable[[Any], Any]:
 
 
 def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = frozenset()) -> Callable[[F], F]:
-    """Let a command take a flag for each field, in the place of its last parameter ``**others``."""
+    """Replace a command's last parameter ``**others`` by a flag for each field."""
 
     def decorate(command: F) -> F:
         signature = inspect.signature(command, eval_str=True)
@@ -183,7 +183,7 @@ def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
 
 
 def _kind(field: FieldInfo) -> type:
-    """Return the type that a flag reads: a path, or a plain number or truth, else text that the field itself reads."""
+    """Return the type of a flag: a path, number or boolean, else text that the field itself parses."""
     annotation: Any = field.annotation
     read = list(field.metadata)
     while inside := get_args(annotation):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from scenarios.cluster.head import Head
 
 
-SILENT = 60.0  # Seconds of silence after which a process of another machine counts as dead
+SILENT = 60.0  # Seconds after which a silent process on another machine counts as dead
 RUNNING, STARTING, KILLED, OVER = "running", "starting", "interrupted", "over"
 _SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "epsilon", "seconds", "devices_per_second")
 """The numbers of a result that are shown."""
@@ -170,9 +170,9 @@ def _write(line: str) -> None:
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
-Sends the working directory, without data, runs and caches, keys and tokens, and what .gitignore names; shows the
-job's log as it grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result
-here. --out of the command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths.
+Sends the working directory, but no data, runs, caches, keys or tokens, and nothing that .gitignore names; shows the
+job's log as it grows; ends with the job's exit code, or 3 if the job was stopped. --json fetches the result.
+The command's --out is a folder on the cluster, and data (--ratings) must be there: give absolute paths.
 Ctrl-C leaves the job running.
 
 \b
@@ -181,14 +181,14 @@ Ctrl-C leaves the job running.
 Address = Annotated[
     str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the head's dashboard.", show_default=True)
 ]
-Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
+Job = Annotated[str, typer.Argument(metavar="ID", help="The id that submit printed.")]
 AT = "http://127.0.0.1:8265"
 
 
 def submit(
     context: typer.Context,
     address: Address = AT,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the job's id and leave.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the job's id and exit.")] = False,
     json: Json = None,
 ) -> None:
     """Send a command to a cluster; see `SUBMIT_HELP`."""
@@ -214,12 +214,12 @@ submit.__doc__ = SUBMIT_HELP
 
 
 def status(
-    job: Annotated[str, typer.Argument(metavar="ID|DIR", help="What submit printed, or the --out of a run here.")],
+    job: Annotated[str, typer.Argument(metavar="ID|DIR", help="The id that submit printed, or a run's --out here.")],
     address: Address = AT,
     follow_log: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
     json: Json = None,
 ) -> None:
-    """Show how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
+    """Show the state of a job, or of a run on this machine; --json fetches the result of a finished job."""
     if is_folder(job):
         if follow_log or json is not None:
             raise InputError(f"{job} is a folder of this machine; blindrec watch {job} follows it")
@@ -243,7 +243,7 @@ def status(
 
 
 def stop(job: Job, address: Address = AT) -> None:
-    """Stop a submitted job; rounds that it kept under --out stay."""
+    """Stop a submitted job; the rounds stored under its --out stay."""
     head = head_at(address)
     running = head.stop(job)
     line = "is stopping" if running else f"was not running; it is {head.details(job).status}"
@@ -255,9 +255,9 @@ def fetch(
     out: Annotated[Path | None, typer.Option(help="New folder of this machine [the cluster's folder's name].")] = None,
     address: Address = AT,
 ) -> None:
-    """Bring the --out of a job that is over here, whole, with its digest verified.
+    """Copy the whole --out of a finished job to this machine, and verify its digest.
 
-    A job that was stopped has kept its rounds there: blindrec resume goes on with them here. Nothing is overwritten.
+    The folder of a stopped job holds its rounds: blindrec resume continues from them here. Nothing is overwritten.
     """
     head = head_at(address)
     details = head.details(job)
@@ -316,7 +316,7 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
 
 @contextmanager
 def _following(what: str, again: str, job: str = "") -> Iterator[None]:
-    """Say that a job or a run goes on, and how to follow it again, where following it ends early."""
+    """If following ends early, say that the job or run goes on and how to follow it again."""
     try:
         yield
     except KeyboardInterrupt:
@@ -358,16 +358,16 @@ def node_of(details: Any) -> str:
 
 
 EVERY = 1.0  # Seconds between two looks at a folder
-What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
-Lines = Annotated[bool, typer.Option("--json", help="Write every snapshot as a line of JSON, for programs.")]
+What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="A run's or sweep's --out, or the id submit printed.")]
+Lines = Annotated[bool, typer.Option("--json", help="Print every snapshot as a line of JSON, for programs.")]
 
 
 def watch(what: What, address: Address = AT, json: Lines = False) -> None:
     """Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.
 
-    A folder is only read: watching disturbs nobody, and works while the run goes on, when it was killed, and when it
-    is over. A job is watched through its log. Ctrl-C ends the watching and nothing else. The exit code is 0 when the
-    run is over, 3 when it was interrupted and can be gone on with, and a job's own.
+    Watching only reads the folder, so it never disturbs the run; it also works after the run was killed or has
+    finished. A job is watched through its log. Ctrl-C ends only the watching. The exit code is 0 if the run finished,
+    3 if it was interrupted and can be resumed, and for a job the job's own.
     """
     again = "the same command watches it again"
     if is_folder(what):

@@ -1,4 +1,4 @@
-"""The commands that run nothing: `bounds`, `data`, what is in a file of ratings, and `report`, a page of results."""
+"""The commands that run nothing: `bounds`, `data` (describes a ratings file) and `report` (a page of results)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 
 
 def show_bounds(console: Console, record: Mapping[str, Any]) -> None:
-    """Print lower bounds as a table, the one that binds marked, and below it what each of them holds for."""
+    """Print a table of lower bounds with the binding one marked, and below it the range of each."""
     rows: Sequence[Mapping[str, Any]] = record["bounds"]
     title = f"users that any epsilon-LDP learner needs\n{failing(record['failure'], record['mistakes'])}"
     table = Table("bound", "users", "source", title=title, title_justify="left")
@@ -38,10 +38,10 @@ def show_bounds(console: Console, record: Mapping[str, Any]) -> None:
 def bounds(
     items: Annotated[int, typer.Option(help="Items N, up to 10^9 and more.")],
     rated: Annotated[int, typer.Option(help="Items w that a user rated.")],
-    epsilon: Annotated[str, typer.Option(help="Privacy of a user's answer in nats; inf for none.")] = "1",
+    epsilon: Annotated[str, typer.Option(help="Epsilon of a user's answer in nats; inf for no privacy.")] = "1",
     clusters: Annotated[int, typer.Option(help="Item clusters.")] = 2,
-    failure: Annotated[float, typer.Option(help="Probability of failure that is allowed [0.5].")] = 0.5,
-    mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
+    failure: Annotated[float, typer.Option(help="Allowed probability of failure [0.5].")] = 0.5,
+    mistakes: Annotated[int, typer.Option(help="How many wrong items still count as success.")] = 0,
     ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
     *,
     output: Output,
@@ -62,8 +62,8 @@ _READ = (
     *("features", "feature_columns", "epsilon", "people", "worth", "of"),
 )
 _DEFAULTS = {
-    "worth": "The target: lists are to be worth this share of those of --of [0.95].",
-    "of": "What the target is a share of, without privacy: popularity, or best (the best list) [popularity].",
+    "worth": "The target: reach this share of the quality of --of [0.95].",
+    "of": "Non-private reference of the target: popularity, or best (the best list) [popularity].",
 }
 
 
@@ -78,15 +78,15 @@ def data(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
     *,
     block_model: Annotated[
-        bool, typer.Option("--block-model", help="Add what a block model of the file's shape lets a server learn.")
+        bool, typer.Option("--block-model", help="Add what a server could learn from a block model of the file's size.")
     ] = False,
     details: Annotated[bool, typer.Option("--details", help="Print all rows, too.")] = False,
     output: Output,
     **read: Any,
 ) -> None:
-    """Show what is in a file of ratings, and what lists are worth to people like its own, on each rung of trust.
+    """Describe a file of ratings, and show how good lists for its people would be on each rung of trust.
 
-    The answer is that of `blindrec compare`, with the rows that take seconds.
+    The answer is that of `blindrec compare`, restricted to rows that take seconds.
     """
     from scenarios.data.datasets import tell
     from scenarios.studies.plan_of_file import describe_file
@@ -105,11 +105,11 @@ def data(
     output.deliver("data", record, show)
 
 
-HELP = """Make a page to show of results: one HTML file that loads nothing; several results stand side by side.
+HELP = """Make a report of results: one self-contained HTML file that shows several results side by side.
 
-It shows runs, two-tier, online, sweeps, plans, comparisons (their answer first), data and audits: what was asked, who
-is trusted, how surely two histories of a person can be told apart, what was measured beside what was predicted, what
-it does not protect against, and the command that repeats it.
+It shows runs, two-tier, online, sweeps, plans, comparisons (their answer first), data and audits: the settings, whom
+devices trust, how surely an attacker can tell two histories of a person apart, measurements beside predictions, what is
+not protected, and the command that repeats the result.
 
 \b
   blindrec report runs/a --out a.html
@@ -121,9 +121,9 @@ def report(
     results: Annotated[list[Path], typer.Argument(help="Folders of --out, or files of --json.", show_default=False)],
     *,
     out: Annotated[Path, typer.Option(help="File for the page, .html.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Make a page to show of results; see `HELP`."""
+    """Make a report of results; see `HELP`."""
     from scenarios.pages.page import write_report
 
     write_report(results, out, force=force)

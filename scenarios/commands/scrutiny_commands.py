@@ -36,25 +36,25 @@ STYLES = {HELD: "green", FAILED: "bold red"}
 def check(
     mechanism: Annotated[str, typer.Argument(help="A mechanism's name, or your own package.module:Name.")],
     setting: Annotated[
-        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [all it has].")
+        list[str] | None, typer.Option(help="A setting of the mechanism, name=value; repeatable [all its settings].")
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="Enumerate its channel at this epsilon alone [0.1, 1 and 3].")
+        str | None, typer.Option(help="Enumerate its channel at this epsilon only [0.1, 1 and 3].")
     ] = None,
     trust: Annotated[
         str | None,
         typer.Option(
-            help="What is checked: local, the mechanism; shuffled, what a shuffler makes of its epsilon; two-servers, "
-            "shares and the noise of sums [what it is made for]."
+            help="What to check: local, the mechanism itself; shuffled, its amplified epsilon; two-servers, shares and "
+            "the noise of sums [the trust model that it is made for]."
         ),
     ] = None,
     json: Json = None,
 ) -> None:
-    """Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
+    """Check a mechanism against the rules that every mechanism must keep; exit code 2 if a check fails.
 
-    Its exact channel is enumerated over all that a device of a tiny catalogue can have rated, its sampler counted, its
-    queries asked on several layouts, its ledger read, and wrong queries tried. With --trust shuffled the levels of its
-    channel are held against an enumeration, and its bound of delta against what is really given away.
+    The checks enumerate its exact channel over all ratings that a device can have in a tiny catalogue, compare its
+    sampler with that channel, ask its queries on several layouts, read its ledger, and try invalid queries. With
+    --trust shuffled they compare the channel's levels with an enumeration, and its bound of delta with the exact one.
     """
     from scenarios.studies.scrutiny.shuffled_checks import check as check_all
 
@@ -85,25 +85,25 @@ def show_conformance(console: Console, result: Conformance) -> None:
 
 
 _AUDIT: dict[str, tuple[type, str]] = {
-    "design": (str, "A mechanism's name, or your own package.module:Name [all that are found]."),
-    "epsilon": (str, "What one release may cost, in nats; behind a shuffler the central epsilon [1]."),
+    "design": (str, "A mechanism's name, or your own package.module:Name [all mechanisms]."),
+    "epsilon": (str, "Epsilon of one release in nats; behind a shuffler the central epsilon [1]."),
     "releases": (
         int,
         (
-            "Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]; of periods, "
+            "Releases per attack; shuffled, or two servers: of all attacks [1000000; 8000000, 100000]; with --periods, "
             "people [4000]."
         ),
     ),
-    "rounds": (int, "Queries that the attacks over several rounds look at [4]."),
-    "periods": (int, "Attack histories instead: sets of everybody who is asked in so many periods, and sums."),
+    "rounds": (int, "Queries that multi-round attacks see [4]."),
+    "periods": (int, "Attack whole histories instead: sets and sums of people who answer in this many periods."),
     "items": (int, "Items of the catalogue [5; two servers: 6; periods: 9724]."),
-    "rated": (int, "Items that a device rated at most [3]; of periods, likes of a person [20]."),
+    "rated": (int, "Most items that a device rated [3]; with --periods, likes of a person [20]."),
     "users": (int, "Shuffled, or two servers: devices of a round [200; two servers: 20]; periods [10000]."),
     "audit_delta": (
         float,
         "Shuffled, or two servers: delta of claim and measurement [0.001, at most 1 / users].",
     ),
-    "epsilon_local": (str, "Shuffled: each device's epsilon in nats; the central one follows."),
+    "epsilon_local": (str, "Shuffled: each device's epsilon in nats, which determines the central one."),
     "own_questions": (bool, "Shuffled: devices draw their questions, and report them."),
 }
 
@@ -112,26 +112,26 @@ _AUDIT: dict[str, tuple[type, str]] = {
 def audit(
     *,
     setting: Annotated[
-        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
+        list[str] | None, typer.Option(help="A setting of the mechanism, name=value; repeatable [its defaults].")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
+    confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds of a mechanism.")] = 0.999,
     trust: Annotated[
         str,
         typer.Option(
-            help="Who gets the releases: local, the server itself; shuffled, a shuffler before it; two-servers, two "
-            "that add up shares."
+            help="Who receives the releases: local, the server; shuffled, a shuffler; two-servers, two servers that "
+            "add up shares."
         ),
     ] = LOCAL,
     output: Output,
     **options: Any,
 ) -> None:
-    """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
+    """Attack a mechanism's real releases: claimed, exact and measured epsilon; exit code 2 if it leaks too much.
 
-    Two inputs that an attacker distinguishes best are given to devices by a fair coin; what they release, also asked
-    again, beside devices whose inputs are known, and over several rounds, is held against what is claimed. With --trust
-    shuffled rounds of devices go through the shuffler, and with two-servers through both that add up shares; what is
-    handed on, or published, is held against the central epsilon. With --periods the answers of all periods are put
-    together: averaged, linked, and searched for a change.
+    A fair coin gives a device one of the two inputs that are easiest to tell apart, and attackers guess which one from
+    its releases: of one round, of a repeated query, of several rounds, and beside devices with known inputs. With
+    --trust shuffled the attackers see only the shuffler's output, and with two-servers only what the two publish; the
+    claim is then the central epsilon. With --periods they combine the answers of all periods: they average them, link
+    them, and search for a change.
     """
     from scenarios.studies.scrutiny.audit import audit as audit_one
     from scenarios.studies.scrutiny.audit import design_names
@@ -191,7 +191,7 @@ def show_audits(console: Console, audits: Sequence[Audit], confidence: float) ->
 
 
 def _about_rounds(audit: Audit) -> tuple[Mapping[str, str], list[str]]:
-    """Return further columns of a table of central promises, by heading, and what it is about."""
+    """Return extra columns for a table of central guarantees, by heading, and notes below it."""
     if audit.view == TWO_SERVERS:
         columns = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
         leak = "what one dose of noise tells of a device, by its exact law"
@@ -258,7 +258,7 @@ def show_histories(console: Console, audit: Audit) -> None:
 
 
 def _power(audits: Sequence[Audit]) -> list[str]:
-    """Return which leaks would have been found, a line; none where nothing is claimed."""
+    """Return a line about the leaks that the audit would have found; none if nothing is claimed."""
     powers = [audit.power for audit in audits if audit.power is not None]
     return [in_words(powers)] if powers else []
 
@@ -269,14 +269,12 @@ def amplify(
     ],
     users: Annotated[int, typer.Option(help="Honest users that answer.")] = 100_000,
     epsilon: Annotated[str | None, typer.Option(help="Central epsilon in nats: find the local one [1].")] = None,
-    epsilon_local: Annotated[
-        str | None, typer.Option(help="Or each device's epsilon in nats: find the central one.")
-    ] = None,
+    epsilon_local: Annotated[str | None, typer.Option(help="Or local epsilon in nats: find the central one.")] = None,
     delta: Annotated[
-        float | None, typer.Option(help=f"Of the central guarantee, at most 1 / users [{DELTA_IN_WORDS}].")
+        float | None, typer.Option(help=f"Delta of the central guarantee, at most 1 / users [{DELTA_IN_WORDS}].")
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
+        list[str] | None, typer.Option(help="A setting of the mechanism, name=value; repeatable [its defaults].")
     ] = None,
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 200,
     rated: Annotated[int | None, typer.Option(help="Items that a device rated, typically [20, or all].")] = None,
@@ -285,11 +283,11 @@ def amplify(
     ] = False,
     json: Json = None,
 ) -> None:
-    """Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a central one, or back.
+    """Convert between a mechanism's local epsilon and its central epsilon behind a shuffler, by a certified bound.
 
-    All devices answer the same question, and a shuffler passes their reports on without senders. Then the server, who
-    sees which reports there are, learns less of a device than its own epsilon allows. If the shuffler tells who sent
-    what, each device's own epsilon is left. One device's ratings are replaced; how many users answer is public.
+    All devices answer the same question, and a shuffler passes their reports on without senders. The server sees only
+    the multiset of reports, and learns less about a device than its local epsilon allows. If the shuffler reveals who
+    sent what, only the local epsilon holds. Neighbours differ in one device's ratings; the number of answers is public.
     """
     from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
 
@@ -342,17 +340,17 @@ def show_amplification(console: Console, result: "Amplification") -> None:
 
 def compose(
     epsilon: Annotated[
-        str | None, typer.Option(help="Epsilon in nats of a period: find that of all periods [1].")
+        str | None, typer.Option(help="Epsilon of one period in nats: find that of all periods [1].")
     ] = None,
     epsilon_horizon: Annotated[
-        str | None, typer.Option(help="Or the epsilon in nats of all periods: find what each may have.")
+        str | None, typer.Option(help="Or epsilon of all periods in nats: find that of each period.")
     ] = None,
     periods: Annotated[int, typer.Option(help="How often everybody answers, such as the months of a year.")] = 12,
     trust: Annotated[
         str, typer.Option(help="Whom devices trust: local, nobody; shuffled; two-servers; or curator.")
     ] = LOCAL,
     delta: Annotated[
-        float | None, typer.Option(help=f"Of a period, and of all alike; 0 adds up [{DELTA_IN_WORDS}].")
+        float | None, typer.Option(help=f"Delta, the same for one period and for all; 0 adds up [{DELTA_IN_WORDS}].")
     ] = None,
     design: Annotated[
         str, typer.Option(help='Behind a shuffler: a mechanism\'s name, your own package.module:Name, or "any".')
@@ -365,8 +363,8 @@ def compose(
     rated: Annotated[
         int | None,
         typer.Option(
-            help="Items that a device rated, typically [20, or all]. Of sums, likes of a person, for noise of whole "
-            "numbers [noise of a normal law]."
+            help="Items that a device rated, typically [20, or all]. For sums: likes of a person, for discrete noise "
+            "[continuous Gaussian noise]."
         ),
     ] = None,
     own_questions: Annotated[
@@ -374,12 +372,12 @@ def compose(
     ] = False,
     json: Json = None,
 ) -> None:
-    """Compose epsilon over periods in which the same people answer, exactly: a year's from a month's, or back.
+    """Compose epsilon exactly over periods in which the same people answer: a year's from a month's, or back.
 
     Local answers compose as randomized response does, Gaussian sums of two servers or a curator by their distances, and
-    shuffled reports by the privacy profile of their bound, certified from above. All of it holds whatever is asked
-    later, as long as each period keeps what was promised. Epsilon of all periods is about a person's history: ratings
-    of all periods may be replaced by any others.
+    shuffled reports by the privacy profile of their bound, certified from above. This holds for any later questions, as
+    long as each period keeps its promise. Epsilon of all periods protects a person's history: neighbours differ in one
+    person's ratings of all periods.
     """
     from scenarios.studies.scrutiny.composing import composed
 
@@ -436,16 +434,16 @@ def show_composition(console: Console, result: "Composition") -> None:
     )
 
 
-ADVERSARY_HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
+ADVERSARY_HELP = """Run an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 
 \b
-  theorem-6      loss: R rounds in which nobody can know, then voters halve; the least of all
-  slow-halving   loss: every split repeated until the wrong half is out, B log2(N/P)
+  theorem-6      loss: R rounds of pure chance, then voters halve; bounds every recommender
+  slow-halving   loss: repeats every split until the wrong half is out, B log2(N/P)
   claim-1        privacy: P adjacent steps between two clients, which must leak ln T (p-rec-sim)
-  theorem-15     privacy: 2P adjacent steps between two groups of peers, randomly configured, too
+  theorem-15     privacy: 2P adjacent steps between two groups of peers, also randomly configured
 
-Voters' and client's behaviour is written down in advance; recommendations are drawn, or given, and their likelihood is
-computed with the coordinator's own code.
+The behaviour of voters and client is fixed in advance; recommendations are drawn or fixed, and the coordinator's own
+code computes their likelihood.
 
 \b
   blindrec adversary slow-halving --recommender p-rec,p-rec-lean
@@ -466,13 +464,13 @@ _NUMBERS = {
 @with_fields({name: FieldInfo(annotation=int, description=line) for name, line in _NUMBERS.items()})
 def adversary(
     name: Annotated[str, typer.Argument(help="theorem-6, slow-halving, claim-1 or theorem-15.")],
-    recommender: Annotated[str | None, typer.Option(help="Names, by ',' [those the adversary is about].")] = None,
+    recommender: Annotated[str | None, typer.Option(help="Names, by ',' [the adversary's own targets].")] = None,
     *,
-    repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
+    repeat: Annotated[int, typer.Option(help="Runs, if the adversary is random.")] = 60,
     output: Output,
     **numbers: int | None,
 ) -> None:
-    """Set an adversary against recommenders; see `ADVERSARY_HELP`."""
+    """Run an adversary against recommenders; see `ADVERSARY_HELP`."""
     from scenarios.families.online.adversaries import rows_against, show_rows
 
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))

@@ -29,16 +29,16 @@ from scenarios.studies.years.years_settings import Years
 _FROM_COMPARISON = ("held_out", "split_by", "features", "feature_columns")
 _OF_FILE = ("columns", "like_from", "duplicates", "bad_lines", "unrated", *_FROM_COMPARISON)
 WORLD = ("like", "class_shares", "cluster_shares", *_OF_FILE)
-"""Fields that a plan takes as a run does."""
+"""World fields that `plan` shares with `run`."""
 TRUST = ("trust", "delta", "expected_answers", "own_questions")
-"""Fields of whom devices trust that a plan takes as a run does."""
+"""Trust fields that `plan` shares with `run`."""
 RISK_FIELDS = (
     *("columns", "duplicates", "bad_lines", "unrated", "min_ratings", "like_from", "epsilon", "delta", "relation"),
     *("people", "trust_models", "mechanisms", "seed", "likes", "sensed", "curated", "top", "co_liked"),
 )
 """Settings of a comparison that risk depends on."""
 OF_SUMS = ("noise", "most_likes")
-"""Settings of two servers' sums that a plan takes, beside those that several mechanisms share."""
+"""Settings of two servers' sums that `plan` takes, besides the settings that several mechanisms share."""
 _PLANNED = {
     name: (Comparison if name in _FROM_COMPARISON else Scenario).model_fields[name] for name in (*WORLD, *TRUST)
 } | {name: all_settings()[name] for name in (*shared_settings(), *OF_SUMS)}
@@ -47,13 +47,13 @@ _PLANNED = {
 _TARGETS: tuple[tuple[str, Any, str], ...] = (
     ("items", int, "Items N of the catalogue [200]."),
     ("rated", int, "Items w that a user rated [20]."),
-    ("epsilon", str, "Privacy in nats; inf for none [1, or sought: --users]."),
-    ("success", float, "P(all items right) to reach [0.95]."),
-    ("accuracy", float, "Share of items right to reach, instead or as well."),
-    ("users", int, "Users there are: shows what they achieve."),
-    ("ratings", Path, "What lists are worth on each rung to people like a file's; --users: as many."),
-    ("worth", float, "Of a file: lists are to be worth this share of those of --of [0.95]."),
-    ("of", Target, "Of a file: popularity, or best (the best list without privacy) [popularity]."),
+    ("epsilon", str, "Epsilon in nats; inf for no privacy [1; with --users the smallest that suffices]."),
+    ("success", float, "Target: P(all items right) [0.95]."),
+    ("accuracy", float, "Target: share of items right, instead of --success or with it."),
+    ("users", int, "Number of users: shows what they achieve."),
+    ("ratings", Path, "A ratings file: how good lists are on each rung for people like its own, --users of them."),
+    ("worth", float, "With a file: reach this share of the quality of --of [0.95]."),
+    ("of", Target, "With a file: popularity, or best (the best list without privacy) [popularity]."),
 )
 
 
@@ -61,25 +61,25 @@ _TARGETS: tuple[tuple[str, Any, str], ...] = (
 def plan(
     *,
     block_model: Annotated[
-        bool, typer.Option("--block-model", help="Plan for a block model of the file's shape instead.")
+        bool, typer.Option("--block-model", help="Plan for a block model of the file's size instead.")
     ] = False,
-    design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
+    design: Annotated[str | None, typer.Option(help="Compare your own design too: package.module:Name.")] = None,
     setting: Setting = None,
-    malicious: Annotated[float | None, typer.Option(help="Share of users that lies: what designs need then.")] = None,
-    cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
-    details: Annotated[bool, typer.Option("--details", help="Of a file: print all rows, too.")] = False,
+    malicious: Annotated[float | None, typer.Option(help="Share of users that lie: what designs need then.")] = None,
+    cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here and extrapolate.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Run the recommended design with the planned users.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="With a file: print all rows, too.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
     backend_flags: BackendFlags,
     output: Output,
     **others: Any,
 ) -> None:
-    """Compute how many users each design needs, and which to use, from exact moments and before anything is run.
+    """Compute from exact moments, without a run, how many users each design needs and which design to use.
 
-    With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
-    device holds are shown for comparison, never recommended. For a file it says what `blindrec data` says of lists;
-    with --block-model it plans for a block model of its shape, which says nothing of them.
+    With --users and no --epsilon it finds the smallest epsilon instead. Designs that do not protect all of a device's
+    data are shown for comparison, never recommended. For a file it gives the answer of `blindrec data`; with
+    --block-model it plans for a block model of the file's size, which says nothing about lists.
     """
     from scenarios.studies.plan_of_file import planned
     from scenarios.studies.planner.plan import DesignPlan, check_plan, measure_cost, show_check, show_cost, show_plan
@@ -136,26 +136,27 @@ def _custom_design(design: str | None, setting: Sequence[str]) -> dict[str, Any]
     return {"design": design, **read_settings(setting)}
 
 
-COMPARE_HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
+COMPARE_HELP = """Compare the quality of recommendations under each trust model, on one split of one ratings file.
 
-It ends in a table: who is trusted, what lists are worth then, how many people it takes for the target (--worth, --of),
-how surely a guess about a person is right, and what is left if who is trusted lies; then what to do, by a rule that it
-prints. All rows stand behind --details. Numbers of people are measured in steps of ten until the target is bracketed.
+It ends in a table: whom devices trust, how good lists are then, how many people the target needs (--worth, --of), how
+sure a guess about a person can be, and what protection is left if the trusted party lies; below it a recommendation,
+with its rule. --details prints all rows. It tries numbers of people in steps of ten until some reach the target and
+some miss it.
 
 \b
-  none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
+  none      the learner has all ratings: popularity, item kNN, SVD, EASE, and a random list
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
   two-servers  each sees random shares, and both publish noisy sums; they must not collude
-  shuffled  a shuffler hides who sent which report from the server, and cannot read them
-  two-tier  a few people's ratings are public, and the others may add what devices answer
-  local     nobody is trusted: every device answers one question under its whole epsilon
-  coordinator  sees all votes, hides them from clients (p-REC): a panel of losses beside the rows
+  shuffled  a shuffler that cannot read reports hides from the server who sent which
+  two-tier  a few people's ratings are public, and the other people's devices may add answers
+  local     nobody is trusted: every device answers one question with its whole epsilon
+  coordinator  sees all votes, hides them from clients (p-REC): a separate panel of losses
   ladder    stands for none, curator, two-servers, shuffled and local, the rungs of trust
 
-Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
-against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
-sent for that. Other numbers of people than the file's are drawn from it with replacement; the noise is that of so many
-people, and nobody in the file is protected.
+All rows share one split of likes and dislikes. Devices rank the items that they have not rated, and the first ten are
+compared with the held-out likes. With --features a device also weighs scores by features of its own likes, and sends
+nothing for that. Other numbers of people are drawn from the file with replacement: the noise is that of so many people,
+and nobody in the file is protected.
 
 \b
   blindrec compare ratings.csv --worth 0.95 --of popularity
@@ -165,8 +166,8 @@ people, and nobody in the file is protected.
   blindrec compare ratings.csv --by activity,rarity --epsilon 1,4 --scale 1,100
   blindrec compare ratings.csv --design oue:OUE --setting odds=2 --scale 1,10
 
-With --out every finished row is kept in the folder at once, and the same command goes on there; with more --seeds,
---epsilon, --scale or rows, too.
+With --out every finished row is stored in the folder at once; the same command resumes there, also with more --seeds,
+--epsilon, --scale or rows.
 """
 _COMPARED = {name: field for name, field in Comparison.model_fields.items() if name != "ratings"}
 
@@ -179,7 +180,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
     lists: Annotated[
         bool,
-        typer.Option("--lists", help="Write everybody's lists into --out, too; rows are learned once more for them."),
+        typer.Option("--lists", help="Also write everybody's lists into --out; this learns every row a second time."),
     ] = False,
     details: Annotated[bool, typer.Option("--details", help="Print all rows, too.")] = False,
     output: Output,
@@ -223,27 +224,27 @@ def _deliver(
 
 RISK_HELP = """Show how often the best attack guesses right on each rung, beside the bound that epsilon gives.
 
-Two histories of a person are equally likely, and whoever sees what a rung lets out, and knows all that others hold,
-guesses which one is true, by the likelihood ratio of the exact channel: no test is better. The histories are those of
-two people (whose), or of one person with and without an item that it likes (like). It ends in a table of both, on
-average and of one person in ten, of any two histories (worst), and by epsilon and delta alone (at most); below a rung,
-if who is trusted lies.
+Two histories of a person are equally likely. The attacker sees what a rung releases, knows everybody else's data, and
+guesses by the likelihood ratio of the exact channel: no test is better. The histories are those of two people (whose),
+or one person's with and without a liked item (like). The table shows how often the guess is right for both: on average,
+and at least so often for one person in ten; then for any two histories (worst), and the bound by epsilon and delta
+alone (at most). Below each rung it shows the same if the trusted party lies.
 
 \b
   curator, two-servers  noisy sums; one of two servers knows its own noise
   shuffled              everybody's reports without senders, or with them if it lies
   local                 a device's report
 
-Nothing is held out: a history is all that a person likes. Numbers from above have a *, as reports of others are taken
-as revealed, or the attacker is told which likes were kept; rows whose channel has no such test say the bound alone.
+Nothing is held out: a history is all that a person likes. A * marks upper bounds: the attacker is also given others'
+reports, or which likes a device kept. Rows whose channel has no such test show only the bound.
 
 \b
   blindrec risk ratings.csv
   blindrec risk ratings.csv --epsilon 1,4 --people 10000
   blindrec risk ratings.csv --trust-models shuffled,local --mechanisms set,pairs --out risk
 
-With --out every finished row is kept in the folder at once, and the same command goes on there, with more --epsilon or
-rows, too.
+With --out every finished row is stored in the folder at once; the same command resumes there, also with more --epsilon
+or rows.
 """
 
 
@@ -265,21 +266,21 @@ def risk(
 risk.__doc__ = RISK_HELP
 
 
-YEARS_HELP = """Show what it costs to keep asking: people that each schedule takes on each rung, under one epsilon.
+YEARS_HELP = """Show the price of asking every period: people that each schedule needs on each rung, at one epsilon.
 
-Lists are made anew every period, and one epsilon holds for all periods together. It ends in a table: who is trusted,
-what lists are worth then under the best schedule, how many people it takes for the target in every period, how surely
-a guess about a person is right, and what is left if who is trusted lies; then the people that every schedule takes.
+Every period has new lists, and one epsilon covers all periods together. It ends in a table: whom devices trust, how
+good lists are under the best schedule, how many people reach the target in every period, how sure a guess about a
+person can be, and what protection is left if the trusted party lies; then the people that every schedule needs.
 
 \b
   once      everybody answers once, on arrival
-  split     everybody answers in every period, under equal shares
+  split     everybody answers in every period, with equal shares of epsilon
   rotate    everybody answers once, in one of the periods
-  front     most in the first period, then as much as wears off
+  front     most of the budget in the first period, then enough to renew what ages
   stay:L    everybody answers in L periods from arrival on, then is silent
 
-Without a file it is a made world, in which shares of likes drift. A file needs times: its own months or years pass, and
-lists are held against the likes of the next one.
+Without a file the study uses a synthetic world in which shares of likes drift. A file needs times: the study goes
+through its months or years, and compares lists with the likes of the next one.
 
 \b
   blindrec years

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
-SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
+EXPECTED = 0.9  # Default share of devices that are expected to answer
+SMALLEST = 10  # By default a round of an adaptive policy may ask as few as one device in so many
 WITHHOLD, TELL = "withhold", "tell"
 EXACT, ADDED = "exact", "added"
-"""How several answers of a device behind a shuffler are composed."""
+"""Ways to compose a device's answers behind a shuffler."""
 
 
 class TrustSettings(ExperimentScenario):
@@ -59,8 +59,8 @@ class TrustSettings(ExperimentScenario):
 
     trust: Literal["local", "shuffled", "two-servers"] = Field(
         default="local",
-        description="Whom devices trust: local, nobody; shuffled, a shuffler that hides who sent what, so that epsilon "
-        "is the central one; two-servers, one of two that add up shares [local].",
+        description="Whom devices trust: local, nobody; shuffled, a shuffler that hides who sent what (epsilon is then "
+        "central); two-servers, at least one of two servers that add up shares [local].",
     )
     delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
@@ -68,33 +68,33 @@ class TrustSettings(ExperimentScenario):
     )
     expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description="Share of a round's devices that surely answer, for which epsilon is computed: behind a shuffler, "
-        f"and for two servers whose devices add the noise [{EXPECTED:g}].",
+        description="Shuffled, or two servers whose devices add the noise: epsilon is computed for at least this share "
+        f"of answers in a round [{EXPECTED:g}].",
     )
     short_rounds: Literal["withhold", "tell"] | None = Field(
         default=None,
-        description="Shuffled: a round with fewer answers is withheld, or told with the larger epsilon that it has "
+        description="Shuffled: withhold a round with fewer answers, or tell its result with the larger epsilon "
         "[withhold].",
     )
     smallest_round: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Shuffled, policies that go on: fewest devices of a round, on which their local epsilon counts "
-        f"[eliminate, anchor: what should ask for the fewest users in all; at most a {SMALLEST}th of the users].",
+        description="Shuffled, adaptive policies: smallest number of devices in a round; it determines the local "
+        f"epsilon [eliminate, anchor: predicted to need the fewest users; at most a {SMALLEST}th of the users].",
     )
     composition: Literal["exact", "added"] | None = Field(
         default=None,
-        description="Shuffled, several answers a device: certified as one plan, or epsilon and delta are split over "
-        "them [exact; added where short rounds are told].",
+        description="Shuffled, several answers per device: exact certifies them together, added splits epsilon and "
+        "delta over them [exact; added where short rounds are told].",
     )
     own_questions: bool = Field(
         default=False,
-        description="Devices draw their sensing sets, signs or hashes from private coins and report them too, so that "
-        "a shuffler can hide who was asked [no].",
+        description="Devices draw their sensing sets, signs or hashes from private coins and report them too; a "
+        "shuffler then hides who got which question [no].",
     )
 
     @property
     def terms_of_servers(self) -> tuple[float, float, float]:
-        """Delta, the share of devices that answers and that of liars among these, where two servers add up; else 0."""
+        """Under two servers: delta, the share of devices that answer, and the share of liars; else 0, 1 and 0."""
         if self.trust != TWO_SERVERS:
             return 0.0, 1.0, 0.0
         liars: float | None = getattr(self, "assume_malicious", None)  # of all scenarios that have liars
@@ -102,7 +102,7 @@ class TrustSettings(ExperimentScenario):
 
     @property
     def failure_chance(self) -> float:
-        """The delta of the promise, the default for so many users where none was given."""
+        """The delta of the promise; if none is set, the default for this number of users."""
         users: int | None = getattr(self, "users", None)  # a file says how many where nothing else does
         return default_delta(users) if self.delta is None else self.delta
 
@@ -110,18 +110,18 @@ class TrustSettings(ExperimentScenario):
 INPUT, UNTARGETED, PROMOTE = "input", "untargeted", "promote"
 POISON = "poison-features"
 HALVING = "halving"
-FEW = 10  # Items that liars promote who make up ratings, if nothing else is said
+FEW = 10  # Default number of items that liars with made-up ratings promote
 _NUMBERED = {PROMOTE: True, INPUT: False}
-"""Attacks with a number: whether it must be given."""
+"""Attacks that take a number, and whether they require one."""
 ON_SIDES = (UNTARGETED, INPUT)  # Attacks that make sense where clusters have no order
 WITHOUT_TRUTH = (PROMOTE, INPUT)
-"""Attacks that need not know which items are liked more than others; a file of ratings does not say it."""
+"""Attacks that need not know the true clusters, which a file of ratings does not contain."""
 FORMS = "input:R, untargeted, promote:R"
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack by name, and its number of items that are promoted."""
+    """An attack's name, and how many items it promotes."""
 
     name: str
     number: int | None = None
@@ -161,7 +161,7 @@ class AttackSettings(ExperimentScenario):
         return None if self.malicious is None else parse_attack(self.attack or UNTARGETED)
 
     def refused_attack(self, design: str, policy: str, *, knows_truth: bool) -> str | None:
-        """Return what is wrong with an attack that there is not, or that this run gives no opportunity for."""
+        """Return an error if the attack does not exist or does not fit this run, else None."""
         if self.malicious is None and self.attack is not None:
             return f"attack is {self.attack!r}, but nobody lies; give --malicious too"
         if (attack := self.plotted) is None:
@@ -188,21 +188,21 @@ class PolicySettings(ExperimentScenario):
     rounds: Annotated[int, Field(ge=1)] = Field(default=2, description="Policy fixed: number of rounds [2].")
     confidence: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.95,
-        description="P(all labels right) at which adaptive policies stop and items count as decided [0.95].",
+        description="Adaptive policies stop, and count items as decided, at this P(all labels right) [0.95].",
     )
     answers_per_device: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="Queries m a device answers at most, at epsilon / m each [1]."
+        default=1, description="Most queries m that a device answers, at epsilon / m each [1]."
     )
     pool_size: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Policies fixed and eliminate: ask about so many items at a time, so that liars move fewer [all].",
+        description="Policies fixed and eliminate: items per query; with fewer, liars move fewer labels [all].",
     )
     assume_malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Policy eliminate with sign sensing: share of liars that decided items must withstand [0].",
+        description="Policy eliminate with sign sensing: decisions must withstand this share of liars [0].",
     )
     most_rounds: Annotated[int, Field(ge=1)] = Field(
-        default=MOST_ROUNDS, description=f"Stop a policy that goes on after so many rounds [{MOST_ROUNDS}]."
+        default=MOST_ROUNDS, description=f"Stop an adaptive policy after this many rounds [{MOST_ROUNDS}]."
     )
 
 
@@ -211,13 +211,13 @@ class PeriodSettings(PolicySettings):
 
     periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] | None = Field(
         default=None,
-        description="Periods of time, such as months, in each of which ratings are frozen, of a file its last ones; "
-        "epsilon is for all of them together [time does not count].",
+        description="Number of periods, such as months; ratings change only between them, and epsilon covers all of "
+        "them together. A file's last ones are used [time does not count].",
     )
     period: FilePeriod = None
     schedule: str = Field(
         default="once",
-        description=f"Who answers in which period, under which part of a device's epsilon: {', '.join(NAMES)}, "
+        description=f"Who answers in which period, with which part of epsilon: {', '.join(NAMES)}, "
         f"{MEMOIZE} (no epsilon), or your own {OWN} [once].",
     )
     drift: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -225,25 +225,25 @@ class PeriodSettings(PolicySettings):
         description="Without a file: P(an item moves to another cluster from one period to the next) [0].",
     )
     item_arrivals: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Without a file: share of items that is replaced by new ones in a period [0]."
+        default=0.0, description="Without a file: share of items replaced by new ones in each period [0]."
     )
     churn: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0,
-        description="Without a file: share of people who leave in a period, for whom as many of the users come [0].",
+        description="Without a file: share of people who leave in each period; as many others join [0].",
     )
     ageing: Annotated[float, Field(ge=0)] = Field(
         default=AGEING,
-        description="Relative drift of shares a period that estimates age by, and that schedule front renews by: 0 "
-        f"pools all periods, inf reads the latest alone [{AGEING:g}].",
+        description="Assumed relative drift of shares per period, by which estimates age and schedule front renews: 0 "
+        f"pools all periods, inf uses only the latest [{AGEING:g}].",
     )
     ledger: NamedPath | None = Field(
         default=None,
-        description="A folder in which the devices' ledger outlives the run: later runs of the same devices and plan "
-        "join it [the ledger ends with the run, or stands in its folder].",
+        description="Folder for the devices' ledger, so that later runs of the same devices and plan continue it "
+        "[the ledger ends with the run, or stays in its folder].",
     )
 
 
-SET = "set"  # The design whose estimates are weighed with public counts
+SET = "set"  # The design whose estimates can be combined with public counts
 
 
 class AdviceSettings(PeriodSettings):
@@ -253,7 +253,7 @@ class AdviceSettings(PeriodSettings):
     feature_columns: FeatureColumns = None
     public: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0,
-        description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
+        description="Set mechanism: share of people whose public ratings are combined with the answers [0].",
     )
 
 
@@ -294,11 +294,11 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         ) -> None: ...
 
     design: str = Field(
-        default="maxsense", description=f"What is asked: {', '.join(designs())}, or your own {OWN} [maxsense]."
+        default="maxsense", description=f"Mechanism: {', '.join(designs())}, or your own {OWN} [maxsense]."
     )
     settings: SerializeAsAny[Settings] = Settings()
     decoder: str = Field(
-        default="centred", description="centred (ours), paper or posterior, where a design has several [its first]."
+        default="centred", description="centred (ours), paper or posterior, if a design has several [its first]."
     )
     items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = Field(
         default=None, description="Items N of the catalogue [200; of a file: its items]."
@@ -320,7 +320,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     epsilon: Exact = Field(
         default=1,
         validate_default=True,
-        description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
+        description="Epsilon of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
     )
     seed: Seed = 0
     ratings: NamedPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
@@ -335,13 +335,13 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         default=0.0, description="P(a device does not answer a query) [0]."
     )
     straggler_share: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="P(one of the others is slow) [0]."
+        default=0.0, description="P(a device that answers is slow) [0]."
     )
     straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        default=60.0, description="Mean delay of a slow device, exponential, in simulated seconds [60]."
+        default=60.0, description="Mean of a slow device's exponential delay, in simulated seconds [60]."
     )
     deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Answers that take longer are missing, in simulated seconds [all are waited for]."
+        default=None, description="Answers later than this many simulated seconds are missing [wait for all]."
     )
 
     @property

@@ -1,4 +1,4 @@
-"""What scenarios of all experiments share: how their values are given, and how they are given again."""
+"""What scenarios of all experiments share: fields, and how they are read and written."""
 
 import math
 from collections.abc import Iterable
@@ -12,46 +12,40 @@ from scenarios.config.files import NamedPath, brief, first_line, names_of_column
 
 OWN = "package.module:Name"
 
-SEEN, TIMED = 2, 4  # Numbers of columns where nobody rates, and where the last one has times
+SEEN, TIMED = 2, 4  # Numbers of columns without ratings, and with times in the last one
 
 _CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
 """Keys of files under which code can be named, and packages that travel with it."""
 
 M = TypeVar("M", bound=BaseModel)
 # Fields that settings share, with the help of their flags.
-Seed = Annotated[int, Field(ge=0, lt=1 << 63, description="Everything random follows from it [0].")]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63, description="Seed of all randomness [0].")]
 ColumnNames = Annotated[
     tuple[str, ...] | None,
     BeforeValidator(names_of_columns),
     Field(
-        description="Names of the file's user, item and rating columns, perhaps of times; two where what is seen is "
-        "liked; numbers from 1 where the file has no line of names."
+        description="Names of the file's columns of users, items, ratings and, if any, times; only two if every item "
+        "seen is liked; numbers from 1 if the file has no header."
     ),
 ]
 Duplicates = Annotated[
     Literal["last", "first", "mean", "sum"] | None,
-    Field(
-        description="What counts of an item that was rated again: last, first, mean, or sum, as of minutes [refused]."
-    ),
+    Field(description="If a user rated an item more than once: last, first, mean, or sum, as for minutes [refused]."),
 ]
 BadLines = Annotated[
     Literal["refuse", "skip"],
-    Field(description="skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."),
+    Field(description="Unreadable lines: skip leaves them out and counts them, refuse stops with an error [refuse]."),
 ]
 Unrated = Annotated[
     Annotated[float, Field(allow_inf_nan=False)] | None,
-    Field(
-        description="A number that stands for no rating, such as 0 or -1; its lines are left out and counted [none]."
-    ),
+    Field(description="A number that means no rating, such as 0 or -1; such lines are skipped and counted [none]."),
 ]
 Malicious = Annotated[
     Annotated[float, Field(ge=0, lt=1)] | None,
-    Field(
-        description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none]."
-    ),
+    Field(description="Share of devices that lie, by each one's own coin; 0 only adds columns about liars [none]."),
 ]
 Target = Literal["best", "popularity"]
-"""The list without privacy that shares of a target are about: the best one, or popularity."""
+"""The non-private reference of a target: the best list, or popularity."""
 
 
 def _period(value: Any) -> Any:
@@ -63,17 +57,17 @@ def _period(value: Any) -> Any:
     return name
 
 
-MOST_OF_FILE = 24  # Periods of a file, where nobody says how many
+MOST_OF_FILE = 24  # Default for the most periods of a file
 FilePeriod = Annotated[
     str | None,
     BeforeValidator(_period),
-    Field(description="A file's periods: month, quarter, year, or days such as 30d [month]."),
+    Field(description="Length of a file's periods: month, quarter, year, or days such as 30d [month]."),
 ]
 SplitBy = Annotated[
     Literal["random", "time", "global-time"],
     Field(
-        description="Hold out ratings at random; where the file has times also everybody's latest (time), or all "
-        "ratings after one date (global-time) [random]."
+        description="Hold out ratings at random; if the file has times, also everybody's latest (time), or all ratings "
+        "after one date (global-time) [random]."
     ),
 ]
 
@@ -95,33 +89,31 @@ def _held_out(name: str, least: float = 0) -> BeforeValidator:
 
 
 HELD_OUT = 0.2
-"""Share of everybody's ratings that is held out where nothing else is said, by every command that scores lists."""
+"""Default share of everybody's ratings to hold out, for every command that scores lists."""
 HeldOut = Annotated[
     int | float,
     _held_out("held_out"),
-    Field(description=f"Share of everybody's ratings held out, as in compare, or so many likes of each [{HELD_OUT}]."),
+    Field(description=f"Share of each person's ratings to hold out, as in compare, or a number of likes [{HELD_OUT}]."),
 ]
 TestRatings = Annotated[
     int | float,
     _held_out("holdout", 1e-9),
-    Field(description="So many test ratings of everybody, or a share of all, as in compare [10]."),
+    Field(description="Number of test ratings per person, or a share of all, as in compare [10]."),
 ]
-LikeFrom = Annotated[float | None, Field(description="Ratings from here on are likes [above own mean].")]
+LikeFrom = Annotated[float | None, Field(description="Smallest rating of a like [above the person's mean].")]
 Features = Annotated[
     NamedPath | None,
-    Field(description="Public features of items: a CSV with their ids, and columns of words split by '|'."),
+    Field(description="Public features of items: a CSV of item ids and columns of words separated by '|'."),
 ]
 FeatureColumns = Annotated[
     tuple[str, ...] | None,
     BeforeValidator(lambda value: None if value is None else tuple(str(part) for part in parts_of(value))),
-    Field(
-        description="Columns of --features that hold words, by ',' [all but numbers, dates and more than 500 words]."
-    ),
+    Field(description="Columns of --features to use, by ',' [all but numbers, dates and columns with over 500 words]."),
 ]
 
 
 def without_features(columns: tuple[str, ...]) -> str:
-    """Return what is said of names of columns without a file of features."""
+    """Return the error about feature columns without a file of features."""
     return f"feature_columns is {brief(','.join(columns))}, but no file has them; give --features too"
 
 
@@ -133,7 +125,7 @@ def parts_of(value: Any) -> list[Any]:
 
 
 def names_among(value: Any, choices: Iterable[str], what: str) -> tuple[str, ...]:
-    """Return the names of a list in the order of all choices; a name that is none of these is refused."""
+    """Return the names in a list in the order of all choices, and refuse an unknown name."""
     names, ordered = parts_of(value), tuple(choices)
     for name in names:
         if name not in ordered:
@@ -142,12 +134,12 @@ def names_among(value: Any, choices: Iterable[str], what: str) -> tuple[str, ...
 
 
 def like_bar(columns: tuple[str, ...] | None, like_from: float | None) -> float | None:
-    """Return the rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+    """Return the smallest rating of a like, or None for above a person's mean; without ratings every item is liked."""
     return 1.0 if like_from is None and columns is not None and len(columns) == SEEN else like_from
 
 
 class ExperimentScenario(BaseModel):
-    """A scenario: flat values, each with its description, which is also its flag's help."""
+    """A scenario: flat values, each with a description that is also the help of its flag."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -198,7 +190,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_
 
 
 def refuse_code(value: Any, what: str, key: str = "") -> None:
-    """Refuse a file that names somebody's code or packages, which would run with all that its reader may do."""
+    """Refuse a file that names code or packages; they would run with the user's own rights."""
     if isinstance(value, dict):
         for name, inner in value.items():
             refuse_code(inner, what, str(name))

@@ -316,15 +316,15 @@ class Anchor(OneBit):
     pool_items: int = Field(
         default=0,
         ge=0,
-        description="Anchor sensing: items whose pairs are asked about first, 0 for what suits N / w and L [0].",
+        description="Anchor sensing: items whose pairs are asked about first; 0 chooses their number by N / w, L [0].",
     )
     classes: int = Field(
-        default=0, ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0]."
+        default=0, ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K; 0 for as many as clusters [0]."
     )
     learner: Literal["auto", "mirrored", "tables", "mixed"] = Field(
         default="auto",
-        description="Anchor sensing: mirrored (two opposite classes), tables (any), mixed (tables, after first "
-        "order where it tells), or auto: mirrored for two of each, else tables [auto].",
+        description="Anchor sensing: mirrored (two opposite classes), tables (any classes), mixed (tables, after "
+        "first-order signs if these are informative), or auto: mirrored for two of each, else tables [auto].",
     )
 
     @property

@@ -188,7 +188,7 @@ class MultiMaxSense(Mechanism):
     questions: Annotated[
         Annotated[int, Field(ge=1)] | Literal["ceil", "auto"],
         BeforeValidator(_whole),
-        Field(description="Multi-MaxSense: sets a device; ceil (of epsilon), auto (fewest users) [ceil]."),
+        Field(description="Multi-MaxSense: sets per device; ceil (of epsilon), auto (fewest users) [ceil]."),
     ] = "ceil"
 
     def set_size(self, world: World) -> int:

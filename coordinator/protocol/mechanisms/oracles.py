@@ -192,7 +192,7 @@ class Oracle(Frequencies):
 
     told: Literal["liked", "rated"] = Field(
         default="liked",
-        description="Frequency oracles: a random liked item, or a random rated one with whether it was liked.",
+        description="Frequency oracles: report a random liked item, or a random rated item and whether it is liked.",
     )
 
     @property
@@ -347,7 +347,7 @@ class Hadamard(Oracle):
     by_address = True
 
     rows: int = Field(
-        default=0, ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0]."
+        default=0, ge=0, le=MOST_ROWS, description="Hadamard: public rows per answer; 0 for the best number [0]."
     )
 
     def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
@@ -390,7 +390,7 @@ class Hadamard(Oracle):
         return counts[: values_of(query)] >> rows
 
 
-Chosen = Annotated[int, Field(ge=0, description="Subsets and sets: values in a release, 0 for the best [0].")]
+Chosen = Annotated[int, Field(ge=0, description="Subsets and sets: values per release; 0 for the best number [0].")]
 """A setting that subset selection and the set mechanism share."""
 FAINT = Fraction(1, 10**9)
 """Smallest difference of a value's two rates, relative to them, at which floats are precise enough for estimates."""

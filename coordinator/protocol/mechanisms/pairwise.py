@@ -64,7 +64,8 @@ class Pairwise(OneBit):
         default="rated-equal", description="Pairwise's bit: rated-equal, equal or positive."
     )
     rated_items: Literal["private", "public"] = Field(
-        default="private", description="Pairwise: private, or public and asked about only."
+        default="private",
+        description="Pairwise: which items are rated is private, or public and only these are asked about.",
     )
 
     @property

@@ -116,7 +116,7 @@ class Rappor(Mechanism):
         default=0,
         ge=0,
         le=MOST_BITS,
-        description="RAPPOR: bits of a device's filter, 0 for two an item [0].",
+        description="RAPPOR: bits of a device's filter; 0 for two bits per item [0].",
     )
 
     def check_world(self, world: World) -> None:

@@ -90,18 +90,18 @@ CountedGroup = Annotated[
     Field(
         ge=0,
         lt=1,
-        description="Set mechanism and pairs: share of devices that first tell how many items they like, from which "
-        "sizes of sets follow; 0 for none [0].",
+        description="Set mechanism and pairs: share of devices that first report how many items they like, which "
+        "determines the sizes of sets; 0 for none [0].",
     ),
 ]
 """A setting that the set mechanism and pairs share."""
 PairItems = Annotated[
     int,
-    Field(ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200]."),
+    Field(ge=2, le=MOST_ITEMS, description="Pairs: number of most liked items whose pairs are asked about [200]."),
 ]
 PairLikes = Annotated[
     int,
-    Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0]."),
+    Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 2 to 20; 0 for half of rated [0]."),
 ]
 """Settings that pairs and two servers' totals of pairs share."""
 
@@ -408,7 +408,7 @@ class Pairs(Sets):
         default=0.2, gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2]."
     )
     second_group: float = Field(
-        default=0.15, gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15]."
+        default=0.15, gt=0, lt=1, description="Pairs: share of devices that count likes of the most liked items [0.15]."
     )
     counted_group: CountedGroup = 0.0
 
@@ -538,7 +538,7 @@ class Set(Sets):
 
     # Values w of every device's set; 0 for as many as have the least noise, see `count_moments.best_sizes`
     padded: int = Field(
-        default=0, ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0]."
+        default=0, ge=0, description="Set mechanism: size of each device's set, dummies included; 0 for the best [0]."
     )
     chosen: Chosen = 0
     counted_group: CountedGroup = 0.0

@@ -162,13 +162,13 @@ class Sign(Mechanism):
 
     # Sign vectors m that a device chooses among; answers have ``1 + log2 m`` bits
     vectors: int = Field(
-        default=1, ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1]."
+        default=1, ge=1, description="Sign sensing: number of vectors to choose from, a power of two up to 64 [1]."
     )
     # Whether ratings are counted from their expected values once the server has any; see `centred_moments`. With
     # several sign vectors they are counted from 0
     signs: Literal["centred", "plain"] = Field(
         default="centred",
-        description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain.",
+        description="Sign sensing, adaptive: count ratings centred (minus their expected value) or plain.",
     )
 
     def check_world(self, world: World) -> None:

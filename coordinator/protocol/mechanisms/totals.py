@@ -77,7 +77,7 @@ class Totals(SharedVector):
     title = "two servers' totals of likes"
 
     most_likes: int = Field(
-        default=0, ge=0, description="Two servers: likes of a device that count at most, 0 for as many as rated [0]."
+        default=0, ge=0, description="Two servers: most likes of a device that count; 0 for as many as rated [0]."
     )
 
     def likes_counted(self, world: World) -> int:

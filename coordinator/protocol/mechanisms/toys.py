@@ -74,7 +74,7 @@ class ItemQuery(Toy):
     policies = (UNTIL_LEARNED,)
     learns_all = True
 
-    answers_per_item: int = Field(default=1, ge=1, description="Item query: yeses that an item needs [1].")
+    answers_per_item: int = Field(default=1, ge=1, description="Item query: yes answers that an item needs [1].")
 
     @classmethod
     def label(cls, row: Mapping[str, Any]) -> str:
@@ -210,7 +210,7 @@ class FullReveal(Reveals, Toy):
     title = "full reveal"
 
     reveal_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None, description="Full reveal: P(a user tells all) [1/log2 N]."
+        default=None, description="Full reveal: P(a user reveals all ratings) [1/log2 N]."
     )
 
     def revealed(self, world: World) -> tuple[float, int]:

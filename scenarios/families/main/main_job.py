@@ -65,8 +65,8 @@ class MainJob(Experiment[Scenario]):
     runner = "scenarios.families.main.main_seed:run_seed"
     help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 
-Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
-that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command.
+Speed flags (--backend, --workers, --devices-per-actor) never change a result. With --out every round is stored:
+blindrec resume FOLDER, or the same command, resumes a run that was killed or interrupted.
 """
 
     def check(self, scenario: Scenario) -> ResolvedRun:

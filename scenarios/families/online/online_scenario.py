@@ -1,4 +1,4 @@
-"""An online scenario, what `blindrec online` takes, checked before anybody votes; and the columns of its record."""
+"""An online scenario: the settings of `blindrec online`, checked before anybody votes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from scenarios.store.whole_files import size_of
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8
 REFERENCE = "p-rec"
-"""The recommender unless another is named; its proved epsilon chooses the radius, so that worlds are alike for all."""
+"""The default recommender; its proved epsilon sets the radius, so that all recommenders get the same world."""
 PLANTED = {"rounds": 1000, "voters": 256, "peers": 4, "diversity": 5, "radius": 5}
-"""The random environment, where nothing else is said."""
+"""Defaults of the random environment."""
 
 
 class OnlineScenario(ExperimentScenario):
@@ -41,37 +41,37 @@ class OnlineScenario(ExperimentScenario):
 
     recommender: str = Field(default=REFERENCE, description=f"Which of those above recommends [{REFERENCE}].")
     rounds: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] | None = Field(
-        default=None, description="Rounds T of every client [1000; of a file: all a client has]."
+        default=None, description="Rounds T per client [1000; with a file: all rounds that a client has]."
     )
-    objects: Annotated[int, Field(ge=2, le=MOST_OBJECTS)] = Field(default=2, description="Objects m of a round [2].")
+    objects: Annotated[int, Field(ge=2, le=MOST_OBJECTS)] = Field(default=2, description="Objects m per round [2].")
     voters: Annotated[int, Field(ge=1, le=MOST_VOTERS)] | None = Field(
         default=None, description="Voters N [256; of a file: its other users]."
     )
     peers: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Peers P of every client [4; of a file: as measured, and at most that]."
+        default=None, description="Peers P per client [4; with a file: the measured number, which is also the most]."
     )
     diversity: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Rounds D with several liked objects [5; of a file: as measured, and at least that]."
+        default=None, description="Rounds D with several liked objects [5; with a file: the measured number, or more]."
     )
     radius: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least]."
+        default=None, description="Rounds R in which a peer errs [5; with a file: the R of p-rec's least epsilon]."
     )
     clients: Annotated[int, Field(ge=1)] = Field(default=1, description="Clients, served one after the other [1].")
     budget: Exact = Field(
-        default=None, description="What all clients may learn of a voter, in nats; it stays away from more [no limit]."
+        default=None, description="Most epsilon of a voter over all clients, in nats; then it abstains [no limit]."
     )
     epsilon: Exact = Field(
-        default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
+        default=None, description="Naive composition only: epsilon of a whole run in nats [p-rec's proved epsilon]."
     )
     malicious: Malicious = None
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,
-        description="What liars do: untargeted (vote for what the client dislikes) or halving (group after group does, "
-        "and votes as the client likes before) [untargeted].",
+        description="What liars do: untargeted (vote for what the client dislikes) or halving (vote as the client "
+        "likes, then switch one group after the other) [untargeted].",
     )
     seed: Seed = 0
     ratings: NamedPath | None = Field(
-        default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
+        default=None, description="A file of real ratings, whose users become voters and clients."
     )
     columns: ColumnNames = None
     duplicates: Duplicates = None
@@ -88,7 +88,7 @@ class OnlineScenario(ExperimentScenario):
     @model_validator(mode="before")
     @classmethod
     def _random_environment(cls, values: Any) -> Any:
-        """Fill in the random environment's numbers, where no file brings its own."""
+        """Fill in the random environment's numbers, unless a file defines them."""
         if not isinstance(values, dict) or values.get("ratings") is not None or values.get("world") is not None:
             return values
         settings = {name: value for name, value in values.items() if value is not None}
@@ -116,7 +116,7 @@ class OnlineScenario(ExperimentScenario):
         return self
 
     def _check_files(self) -> None:
-        """Refuse what a file brings itself, and what is about files where there is none."""
+        """Refuse settings that a file already defines, and file settings without a file."""
         if self.ratings is not None and self.world is not None:
             paths = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
             raise ValueError(f"world is {paths[0]}, but {paths[1]} brings its own; give one of them")
@@ -139,25 +139,25 @@ class OnlineScenario(ExperimentScenario):
 
 _HELP = """Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.
 
-p-REC hides the voters from the client: whatever the client sees, one voter more or less changes its probability by at
-most a factor e^epsilon. The coordinator is trusted with the votes (trust model curator). Recommenders:
+p-REC hides the voters from the client: one voter more or less changes the probability of anything that the client sees
+by at most a factor e^epsilon. The coordinator is trusted with the votes (trust model curator). Recommenders:
 
 \b
 """
 _HELP += "\n".join(f"  {name:23}{recommender.about}" for name, recommender in named_recommenders().items())
 _HELP += """
 
-Without a file the environment is random: each client has P peers, who vote as it likes but in R rounds of their own;
-it likes two objects in D rounds; all other voters vote at random. With --ratings users of a file are voters and
-clients, a round is m titles that the client rated, and P, D and R are measured. With --world a TOML file writes one
-client's rounds down (votes = a row a round, a number a voter; likes = a row a round, the objects that it likes).
+Without a file the environment is random: each client has P peers, who vote as it likes except in R rounds of their own;
+it likes two objects in D rounds; all other voters vote at random. With --ratings the users of a file are voters and
+clients, a round consists of m titles that the client rated, and P, D and R are measured. With --world a TOML file lists
+one client's rounds (votes: a row per round, a number per voter; likes: a row per round, the objects that it likes).
 
-The result has the loss (disliked recommendations) beside its bound, epsilon as proved and, where it can be
-computed, exactly, and this run's exact privacy loss: the largest log-likelihood ratio that one voter's absence makes.
-With several --clients a voter's exposures add up (voter_epsilon); --budget lets voters stay away from more.
+The result shows the loss (disliked recommendations) and its bound; epsilon as proved and, where it can be computed,
+exactly; and this run's exact privacy loss: the largest log-likelihood ratio from leaving one voter out.
+With several --clients a voter's exposures add up (voter_epsilon); with --budget voters abstain beyond it.
 
-With --out every client is kept as soon as it is served: a run that was killed or interrupted goes on after the last one
-by blindrec resume FOLDER, or by the same command.
+With --out every client is stored as soon as it is served: blindrec resume FOLDER, or the same command, resumes a run
+that was killed or interrupted after the last one.
 
 \b
   blindrec online --recommender p-rec-lean --rounds 1000
@@ -178,7 +178,7 @@ class Online(Experiment[OnlineScenario]):
     help = _HELP
 
     def work(self, scenario: OnlineScenario) -> float:
-        """Predict it from all clients' rounds: 0.2 ms each, and 20 ns a vote; a file has a voter every 256 bytes."""
+        """Predict seconds: 0.2 ms per round of a client, 20 ns per vote; a file has a voter per 256 bytes."""
         file = scenario.ratings or scenario.world
         voters = scenario.voters or (PLANTED["voters"] if file is None else size_of(file) // 256)
         return scenario.clients * (scenario.rounds or PLANTED["rounds"]) * (2e-4 + 2e-8 * voters)

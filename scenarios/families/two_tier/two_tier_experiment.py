@@ -18,9 +18,9 @@ class TwoTiers(Experiment[TwoTier]):
     sized = False
     help = """Public users teach item features; private devices complete their own vectors and answer once.
 
-Rank, regularisation and the weights of noisy releases are chosen on held-out public users where they are not given.
-Speed flags (--backend, --workers) never change an answer. With --out every batch of releases is kept: a run that was
-killed or interrupted goes on by blindrec resume FOLDER, or by the same command; models are fitted again.
+Unless you set them, rank, regularisation and the weights of noisy releases are chosen on held-out public users.
+Speed flags (--backend, --workers) never change a result. With --out every batch of releases is stored: blindrec resume
+FOLDER, or the same command, resumes a run that was killed or interrupted, and fits the models again.
 """
 
     def check(self, scenario: TwoTier) -> None:

@@ -1,4 +1,4 @@
-"""A two-tier run as a value: what `blindrec two-tier` takes, and the set S of ratings that there are."""
+"""A two-tier run as a value: the settings of `blindrec two-tier`, and the set S of possible ratings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scenarios.data.datasets import RatingTable
 
 
-MOST_UNDECLARED = 32  # More different ratings than this are no scale that was meant as one
+MOST_UNDECLARED = 32  # With more different ratings than this, a scale must be declared
 MOST_DECLARED = 256
 
 
@@ -75,11 +75,11 @@ def read_scale(value: Any) -> Any:
 
 
 HALF_STARS = tuple(k / 2 for k in range(1, 11))
-PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}  # Scales that are known by the source's name
+PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}  # Known scales, by the name of the source
 
 
 def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
-    """Return the scale: the declared one, or what public users' ratings show."""
+    """Return the declared scale, or the one that public users' ratings show."""
     if declared is not None:
         return Scale(lowest=declared[0], highest=declared[-1], levels=declared)
     levels = np.unique(public)
@@ -97,7 +97,7 @@ def onto_scale(table: RatingTable, levels: tuple[float, ...]) -> RatingTable:
 
 
 def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism: str, *, declared: bool) -> None:
-    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it."""
+    """Refuse a scale that is too small for the mechanism, or ratings that are not on the scale."""
     if levels is None:
         raise InputError(
             f"scale is not declared and ratings have more than {MOST_UNDECLARED} different values; "
@@ -118,18 +118,18 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism
 
 
 RIVALS = FULL, NONE = "full", "none"
-"""Rivals in which no private device answers: their ratings become public, or nothing of them is used."""
+"""Baselines in which no private device answers: their ratings become public, or are not used."""
 GUARANTEES = {
     FULL: "none: private users' ratings themselves are released",
     NONE: "private devices let nothing out",
     **{name: part.guarantee for name, part in second_order_public_halves().items()},
 }
-"""What a private device is promised, by mechanism."""
+"""The guarantee of a private device, by mechanism."""
 PRIVATE = 400  # Private devices that answer, as in the paper
 DEFAULT_MECHANISM = "pmc"
 DEFAULT_EPSILON = "1"
 MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)}
-"""Numbers of planted users, items and ratings, from and to; the largest are more than a machine holds."""
+"""Least and most planted users, items and ratings; the most exceed any machine's memory."""
 
 
 def takes_epsilon(mechanism: str) -> bool:
@@ -193,7 +193,7 @@ class TwoTier(ExperimentScenario):
     bad_lines: BadLines = "refuse"
     unrated: Unrated = None
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(
-        default=None, description="users,items,ratings of planted data instead of a file."
+        default=None, description="Synthetic data instead of a file: its numbers of users,items,ratings."
     )
     public: Annotated[float, BeforeValidator(_share)] = Field(
         default=100, description="Public users: a number, or a share like 0.05 or 5% [100]."
@@ -203,39 +203,43 @@ class TwoTier(ExperimentScenario):
         description=f"Private devices that answer, once each; other users only receive the model [{PRIVATE}, or all].",
     )
     public_by: Literal["most", "random"] = Field(
-        default="most", description="Public users: most (ratings first) or random [most]."
+        default="most", description="Choice of public users: most (those with most ratings) or random [most]."
     )
-    private_by: Literal["most", "random"] = Field(default="most", description="Private devices: most or random [most].")
+    private_by: Literal["most", "random"] = Field(
+        default="most", description="Choice of private devices: most or random [most]."
+    )
     mechanism: str = Field(default=DEFAULT_MECHANISM, description=f"{', '.join(GUARANTEES)} [{DEFAULT_MECHANISM}].")
-    epsilon: Exact = Field(default=None, description=f"Privacy in nats, of {_WITH_EPSILON} [{DEFAULT_EPSILON}].")
+    epsilon: Exact = Field(default=None, description=f"Epsilon in nats, for {_WITH_EPSILON} [{DEFAULT_EPSILON}].")
     rank: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Directions r of the features [validated on held-out public users]."
     )
     regularisation: Positive | None = Field(default=None, description="kappa of the trace norm [validated].")
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Of a release against a public user's row [0.5 as in the paper, or validated]."
+        default=None, description="Weight of a release against a public user's row [0.5 as in the paper, or validated]."
     )
     norm: Literal["uniform", "weighted"] = Field(
         default="uniform", description="Trace norm: uniform or weighted [uniform]."
     )
-    m_step: Literal["keep", "prox"] = Field(default="keep", description="keep (the paper's) or prox (exact) [keep].")
-    scale: Annotated[tuple[float, ...] | None, BeforeValidator(read_scale)] = Field(
-        default=None, description="The set S of ratings, 1,2,3,4,5 or 0.5:5:0.5 [what public users gave]."
+    m_step: Literal["keep", "prox"] = Field(
+        default="keep", description="M step: keep (the paper's) or prox (exact) [keep]."
     )
-    round_ratings: bool = Field(default=False, description="Move every rating to the nearest in S first.")
+    scale: Annotated[tuple[float, ...] | None, BeforeValidator(read_scale)] = Field(
+        default=None, description="The set S of possible ratings, 1,2,3,4,5 or 0.5:5:0.5 [those of public users]."
+    )
+    round_ratings: bool = Field(default=False, description="First round every rating to the nearest in S.")
     holdout: TestRatings = 10  # the paper's, whose errors a share of all ratings would weigh otherwise
     split_by: SplitBy = "random"
     like_from: LikeFrom = None
     iterations: Annotated[int, Field(ge=1)] = Field(default=20, description="EM iterations on public users alone [20].")
-    batch: Annotated[int, Field(ge=1)] = Field(default=20, description="Private devices between two models [20].")
+    batch: Annotated[int, Field(ge=1)] = Field(default=20, description="Private devices between two model fits [20].")
     batch_iterations: Annotated[int, Field(ge=1)] = Field(default=2, description="EM iterations after each batch [2].")
     own_h: bool = Field(
-        default=False, description="PMC: devices tell how large their signs are; nothing is private then."
+        default=False, description="PMC: devices reveal the magnitude of their signs; then nothing is private."
     )
     clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
     malicious: Malicious = None
     attack: Literal["poison-features"] | None = Field(
-        default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
+        default=None, description=f"What liars do: {POISON}, where all report the same made-up vector [{POISON}]."
     )
     seed: Seed = 0
 
@@ -276,16 +280,16 @@ class TwoTier(ExperimentScenario):
 
     @property
     def guarantee(self) -> dict[str, Any]:
-        """What a private device is promised, and between which neighbours: None where it is no differential privacy."""
+        """A private device's guarantee and its neighbours; None as neighbours if it is not differential privacy."""
         alone = self.own_h or self.mechanism in RIVALS
         neighbours = None if alone else public_part_of(self.mechanism).neighbours
         guarantee = OWN_H if self.own_h else GUARANTEES[self.mechanism]
-        # With which probability it fails: 0 for all mechanisms
+        # The guarantee of every mechanism here is pure: delta is 0
         return {"guarantee": guarantee, "neighbours": neighbours, "delta": None if neighbours is None else 0.0}
 
     @property
     def asked_epsilon(self) -> Epsilon:
-        """The epsilon that devices are asked with."""
+        """The epsilon of a query to devices."""
         return (self.epsilon or parse_epsilon(DEFAULT_EPSILON)) if takes_epsilon(self.mechanism) else None
 
     def fitting(self, rank: int, kappa: float) -> Fitting:

@@ -1,4 +1,4 @@
-"""The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
+"""The settings of a comparison: a file, its split, privacy, numbers of people, and public constants."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,7 +31,7 @@ from scenarios.config.settings import (
 )
 
 ACTIVITY, RARITY = "activity", "rarity"
-"""What people are grouped by that needs no file: their number of ratings, and how rare what they like is."""
+"""Groupings of people that need no extra file: by number of ratings, and by how rare their likes are."""
 TRUST_MODELS = tuple(name for name in TRUST if name != PUBLIC_RATES)
 LADDER_NAME = "ladder"  # Stands for these in lists of trust models
 COORDINATOR = "coordinator"  # A panel beside these, with a metric of its own
@@ -40,23 +40,23 @@ LADDER_ROWS = (
     *("chance", "popularity", "item kNN", "SVD", "EASE", "popularity (Gaussian)", "pairs with EASE"),
     *("set", "set (few likes)", "MaxSense", "pairs"),
 )
-"""Mechanisms that are measured where none is named: of each rung those that are best for some number of people, of
-volunteers those that learn from public ratings alone, and the lists without privacy."""
+"""Default mechanisms: on each rung those that are best for some number of people, for volunteers those that learn from
+public ratings alone, and the lists without privacy."""
 EARLIER_NAMES = {
     "pairs, EASE": "pairs with EASE",
     "popularity, set": "popularity with set",
     "lifts, set": "lifts with set",
 }
-"""Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
+"""Rows whose names once held commas: a Python list may still use those names, comma-separated text cannot."""
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
 DECADES = tuple(10.0**power for power in range(-9, 11))
-"""Multiples of a file's people among which those are that are measured without ``--scale``."""
-SEEDS = 3  # With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two
+"""Multiples of a file's people that a comparison without ``--scale`` chooses from."""
+SEEDS = 3  # With fewer splits an interval is useless: Student's factor for two is 12.7
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
     *("curated", "top", "co_liked", "lift_items", "paired"),
 )
-"""Constants that are declared and never taken from a file."""
+"""Constants that are fixed in advance and never taken from a file."""
 
 
 def _epsilons(value: Any) -> Any:
@@ -67,7 +67,7 @@ def _epsilons(value: Any) -> Any:
 
 
 def _numbers(name: str, number: type[float], most: float, what: str) -> BeforeValidator:
-    """Return what reads a list of numbers above 0 and below ``most``."""
+    """Return a validator of lists of numbers above 0 and below ``most``."""
 
     def read(value: Any) -> tuple[float, ...]:
         try:
@@ -94,7 +94,7 @@ def _seeds(number: Any) -> Any:
 
 
 def _trust_models(value: Any) -> tuple[str, ...]:
-    """Return trust models in the order of tables, those of the ladder where it is named."""
+    """Return trust models in the order of tables, with `ladder` expanded."""
     named = (LADDER if part == LADDER_NAME else (part,) for part in parts_of(value))
     return names_among([model for models in named for model in models], EVERY_MODEL, "trust model")
 
@@ -119,7 +119,7 @@ def _names(value: Any) -> Any:
 
 
 class Comparison(BaseModel):
-    """The settings of a comparison. The constants w, p, k and M are declared here for any file: they are public."""
+    """The settings of a comparison. The constants w, p, k and M are public, so their defaults depend on no file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -128,45 +128,43 @@ class Comparison(BaseModel):
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
     unrated: Unrated = None
-    min_ratings: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="People with fewer ratings are left out [1]."
-    )
+    min_ratings: Annotated[int, Field(ge=1)] = Field(default=1, description="Leave out people with fewer ratings [1].")
     split_by: SplitBy = "random"
     like_from: LikeFrom = None
     features: Features = None
     feature_columns: FeatureColumns = None
     held_out: Annotated[float | Path, BeforeValidator(_held_out)] = Field(
         default=0.2,
-        description="Share of everybody's likes, and of dislikes, that is held out, or a file of the pairs user,item "
-        "that are: a split of your own [0.2].",
+        description="Share of each person's likes and dislikes to hold out, or your own split: a file of pairs "
+        "user,item to hold out [0.2].",
     )
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
-        default="1", validate_default=True, description="Privacy in nats, by ',' [1]."
+        default="1", validate_default=True, description="Epsilon in nats, several by ',' [1]."
     )
     delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Probability that the guarantee of rows with Gaussian noise or a shuffler fails, at most "
-        f"1 / people; with 0 such noise is Laplace's, and nothing is shuffled [{DELTA_IN_WORDS}].",
+        description="Delta of rows with Gaussian noise or a shuffler, at most 1 / people; with 0 the noise is "
+        f"Laplace's and nothing is shuffled [{DELTA_IN_WORDS}].",
     )
     relation: Literal["replace", "add-remove"] = Field(
         default="replace",
-        description="Curator, two servers: neighbours replace one person's ratings, as in all other rows, or add or "
-        "remove a person [replace].",
+        description="Neighbours of curator and two servers: replace one person's ratings, as in all other rows, or add "
+        "or remove a person [replace].",
     )
     worth: Annotated[float, Field(gt=0, le=2)] = Field(
-        default=0.9, description="The target: lists are to be worth this share of those of --of [0.9]."
+        default=0.9, description="The target: reach this share of the quality of --of [0.9]."
     )
     of: Target = Field(
         default="best",
-        description="What the target is a share of, without privacy: best (the best list), or popularity [best].",
+        description="Non-private reference of the target: best (the best list), or popularity [best].",
     )
     scale: Annotated[tuple[float, ...], _SCALES] = Field(
         default=(),
-        description="People, as multiples of the file's, drawn with replacement, such as 0.1,1,10 [steps of ten until "
-        "some reach the target and some miss it, on each rung].",
+        description="Numbers of people as multiples of the file's, drawn with replacement, such as 0.1,1,10 [on each "
+        "rung steps of ten until some reach the target and some miss it].",
     )
     people: Annotated[int, Field(ge=1, le=10**10)] | None = Field(
-        default=None, description="People there are, of whom the file's are a sample [those of the file]."
+        default=None, description="Size of the population that the file is a sample of [the file's people]."
     )
     trust_models: Annotated[tuple[str, ...], BeforeValidator(_trust_models)] = Field(
         default=(*LADDER, "two-tier"),
@@ -175,21 +173,21 @@ class Comparison(BaseModel):
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
         default=None,
-        description=f"Rows to measure, by ',', such as set or EASE; {EVERY_ROW} for all [those that lead a rung].",
+        description=f"Rows to measure, by ',', such as set or EASE; {EVERY_ROW} for all [the best of each rung].",
     )
     design: Annotated[tuple[Settings, ...], BeforeValidator(lambda value: custom_designs(parts_of(value)))] = Field(
         default=(),
-        description=f"Mechanisms that have no row yet, under trust models that they are for: oue, or {OWN}, by ','.",
+        description=f"Add rows for these mechanisms, under each trust model that they support: oue, or {OWN}, by ','.",
     )
     public: Annotated[tuple[float, ...], _SHARES] = Field(
         default=(0.01,), description="Two-tier: shares of people whose ratings are public [0.01]."
     )
     by: Annotated[tuple[str, ...], BeforeValidator(_by)] = Field(
         default=(),
-        description=f"Who pays: worth by {ACTIVITY}, {RARITY} or a column of --people-file, by ',' [none].",
+        description=f"Show quality by group: {ACTIVITY}, {RARITY} or a column of --people-file, by ',' [none].",
     )
     people_file: NamedPath | None = Field(
-        default=None, description="Who pays: a CSV with people's ids in its first column, and other columns."
+        default=None, description="Groups for --by: a CSV with people's ids in its first column, and other columns."
     )
     seeds: Annotated[int, Field(ge=SEEDS), BeforeValidator(_seeds)] = Field(
         default=SEEDS, description=f"Splits, each with its own coins; at least {SEEDS} [{SEEDS}]."
@@ -197,46 +195,46 @@ class Comparison(BaseModel):
     seed: Seed = 0
     devices: Annotated[int, Field(ge=0)] = Field(
         default=100_000,
-        description="Up to this many devices answer one by one; for more, their sum is sampled from its law [100000].",
+        description="Simulate up to this many devices one by one; above that, sample their sum from its law [100000].",
     )
     clients: Annotated[int, Field(ge=2)] = Field(
-        default=20, description="Coordinator: people of the file who are served as clients in each seed [20]."
+        default=20, description="Coordinator: number of the file's people to serve as clients in each seed [20]."
     )
     likes: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="Public: likes w that sets are padded or cut to, and that Gaussian counts take of a person [50].",
+        description="Public: pad or cut each set to w likes; Gaussian counts use at most w of a person [50].",
     )
     counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
         default=0.0,
-        description="Local set and pairs: share of devices that first report how many items they like, with their "
-        "whole epsilon; w follows from that, not from --likes [0].",
+        description="Local set and pairs: share of devices that spend their epsilon on reporting how many items they "
+        "like; this determines w instead of --likes [0].",
     )
     sensed: Annotated[float, Field(gt=0)] = Field(
-        default=0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
+        default=0.5, description="Public: MaxSense senses an item with this probability divided by --likes [0.5]."
     )
     neighbours: Annotated[int, Field(ge=1)] = Field(default=100, description="Item kNN: neighbours of an item [100].")
     rank: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Truncated SVD: its rank [chosen on a fifth of the likes that it learns from]."
+        default=None, description="Truncated SVD: rank [chosen on a fifth of its training likes]."
     )
     ridge: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="EASE: its ridge [chosen on a fifth of the likes that it learns from]."
+        default=None, description="EASE: ridge [chosen on a fifth of its training likes]."
     )
     curated: Annotated[int, Field(ge=1)] = Field(
-        default=10, description="Public: likes of a person that a curator counts with discrete Laplace noise [10]."
+        default=10, description="Public: likes per person that a curator counts with discrete Laplace noise [10]."
     )
     top: Annotated[int, Field(ge=11, le=MOST_ITEMS)] = Field(
-        default=200, description="Public: items M whose pairs are counted, by a curator and locally [200]."
+        default=200, description="Public: number M of items whose pairs a curator or local devices count [200]."
     )
     lift_items: Annotated[int, Field(ge=11)] = Field(
-        default=800, description="Public: the most liked items, whose lifts are estimated from public people [800]."
+        default=800, description="Public: most liked items, whose lifts are estimated from public ratings [800]."
     )
     co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
         default=0,
-        description="Public: likes w of a person whose pairs are counted, by a curator and locally, 0 for half of "
-        "--likes, 2 to 20 [0].",
+        description="Public: likes w per person whose pairs a curator or local devices count, 2 to 20; 0 for half of "
+        "--likes [0].",
     )
     paired: Annotated[int, Field(ge=2, le=1024)] = Field(
-        default=70, description="Public: items M, the most liked ones, whose pairs' signs devices report [70]."
+        default=70, description="Public: devices report signs of pairs among the M most liked items [70]."
     )
 
     @model_validator(mode="after")
@@ -258,13 +256,13 @@ class Comparison(BaseModel):
 
     @property
     def share_held_out(self) -> float:
-        """The share that is held out, where no file says what is."""
+        """The share that is held out, if no file names the pairs."""
         assert not isinstance(self.held_out, Path)  # callers ask for a file first
         return self.held_out
 
     @property
     def held_out_name(self) -> float | str:
-        """The share that is held out, or the name of the file of what is, as results have it."""
+        """The share that is held out, or the name of the file of pairs, for results."""
         return self.held_out.name if isinstance(self.held_out, Path) else self.held_out
 
     @property
@@ -273,7 +271,7 @@ class Comparison(BaseModel):
         return like_bar(self.columns, self.like_from)
 
     def users_at(self, people: int, scale: float) -> int:
-        """Return how many people a multiple of those there are is, at least one; the file has so many."""
+        """Return this multiple of the population, or of the file's ``people``, at least one."""
         return max(1, round((self.people or people) * scale))
 
     def grid(self, people: int) -> list[int]:
@@ -281,15 +279,15 @@ class Comparison(BaseModel):
         return [self.users_at(people, scale) for scale in self.scale or (1,)]
 
     def is_on_grid(self, people: int, users: int) -> bool:
-        """Return whether rows with so many people stand in tables; others were measured to locate a number alone."""
+        """Return whether tables show rows with so many people; other rows only help to locate a number."""
         return users == people or users in {self.users_at(people, scale) for scale in self.scale or DECADES}
 
     def delta_of(self, people: int) -> float:
-        """Return the delta of guarantees to so many people: as it was given, else the default for as many."""
+        """Return the delta of guarantees to so many people: the setting, else the default."""
         return default_delta(people) if self.delta is None else self.delta
 
     def content(self) -> dict[str, Any]:
-        """Return the settings that every row depends on, as JSON values; they do not say which rows there are."""
+        """Return the settings that every row depends on, as JSON values, but not which rows to measure."""
         names = ("like_from", "held_out", "duplicates", "bad_lines", "min_ratings", "split_by", "devices", "clients")
         shared = {name: getattr(self, name) for name in (*names, *PUBLIC)}
         if (pairs := self.pairs_held_out) is not None:
@@ -297,7 +295,7 @@ class Comparison(BaseModel):
         files = {"ratings": self.ratings, "features": self.features}
         digests = {f"{name}_sha256": path and file_sha256(path, f"{name} file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
-        # What is as ever is not named, so that folders of before such settings go on
+        # Defaults are left out, so that folders written before these settings existed can be resumed
         named = None if self.feature_columns is None else list(self.feature_columns)
         changes: dict[str, tuple[Any, Any]] = {"delta": (self.delta, None), "relation": (self.relation, REPLACE)}
         changes |= {"unrated": (self.unrated, None), "feature_columns": (named, None)}

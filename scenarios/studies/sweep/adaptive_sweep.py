@@ -445,14 +445,14 @@ KIND = Kind(
   adaptive-sign      sign sensing, decided items leave the pool
   adaptive-vectors   the same, a device chooses among --vectors sign vectors
 
-All at the same chance of success, --confidence. An adaptive run stops by itself: its users are those that it asked, a
-mean over seeds with Student's interval, beside the share of seeds with all labels right. One round needs the users at
-which all labels are right in that share of the seeds: for every seed bisection finds the population where it gets them
-right, and the users are a quantile of these, with an interval of order statistics. A 95 % quantile has an upper end
-from 72 seeds on; with fewer it is open. Beside it stands what exact moments say (planned). Ratios are to adaptive-sign.
+All schemes are compared at the same probability of success, --confidence. An adaptive run stops by itself; the table
+shows the mean number of users that it asked, with Student's interval, and the share of seeds with all labels right. For
+one round, bisection finds for every seed how many users get all labels right; the table shows their quantile at
+--confidence, with an interval from order statistics. A 95 % quantile has an upper end from 72 seeds on; with fewer it
+is open. The column planned is the prediction from exact moments. Ratios are to adaptive-sign.
 
-With --statistic moments nobody answers: sign sensing's sums are drawn from their exact moments, so that hundreds of
-seeds at thousands of items take minutes. MaxSense is planned only, then.
+With --statistic moments no device answers: sign sensing's sums are drawn from their exact moments, so that hundreds of
+seeds at thousands of items take minutes. MaxSense is then only planned.
 
 \b
   blindrec sweep adaptive --items 100,300,1000 --out compared

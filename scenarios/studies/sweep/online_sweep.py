@@ -678,12 +678,12 @@ Each panel of the figure is an axis; all else is as in --rounds, --objects, --vo
   epsilon-peers   epsilon against P at the same N/P; {", ".join(still_names())} with D = R = 0
 
 Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
-axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
-Beside the loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs
-stand epsilon as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at
-least, by p-REC's own chain of adjacent voters.
+axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} also run against it where N/P is a power of two.
+The table compares the loss with its proved bound (L) and p-REC_sim's exact worst case. It compares the exact privacy
+loss of runs with the proved epsilon, the exact one of p-rec-sim (dynamic programme; an upper bound where T < N), and a
+lower bound from p-REC's own chain of adjacent voters.
 
-Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
+Every axis has its own recommenders; --recommenders names others for all axes where they apply. A round costs about 25
 microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:
 
 \b
@@ -691,8 +691,8 @@ microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes t
   blindrec sweep online --seeds 20 --axes rounds=100,1000,radius=0,8,ratio --out some
 
 With --ratings there are no axes: all recommenders serve the same clients of a ratings file. The table shows the loss,
-in numbers and as a share of the rounds, with intervals over clients, and its difference to random recommendations (as
-expected, exactly) and to plurality, client by client; what P, D and R were measured; and the epsilon it takes.
+as a number and as a share of the rounds, with intervals over clients; how it differs, client by client, from
+plurality's and from the exact expected loss of random recommendations; the measured P, D and R; and epsilon.
 
 \b
   blindrec sweep online --ratings ratings.csv --clients 50 --out served

@@ -30,12 +30,12 @@ class Kind:
     tables: tuple[str, str] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     def help_with_folder(self) -> str:
-        """Return what `--help` teaches of this kind, and of the folder of any."""
+        """Return the help of this kind, with what holds for the folder of every kind."""
         units, rows = self.tables
         return f"""{self.help}
-Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
-with more seeds or settings it goes on, too. At the end the folder holds result.json, versions.json, {units} (every
-unit), {rows} and every figure as a picture; all its points, bounds included, stand in these tables or beside it.
+Every finished unit is stored in the folder at once: Ctrl-C loses only unfinished units, and the same command resumes
+the sweep, also with more seeds or settings. At the end the folder holds result.json, versions.json, {units} (every
+unit), {rows} and every figure as a picture, with all its points and bounds in tables.
 """
 
 
@@ -46,8 +46,7 @@ def values_of(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]
 
 BUILT_IN = Path(__file__).parent / "grids"
 KINDS = {
-    "users": "Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting "
-    "each.",
+    "users": "Find how many users each setting needs: the smallest U* that succeeds in at least half of the seeds.",
     "adaptive": "Compare how many users it takes to get all labels right: one round against adaptive rounds, over "
     "items N.",
     "online": "Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.",

@@ -313,6 +313,6 @@ KIND = Kind(
 Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
 against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
 gain over public users only), attack (what a server that knows k ratings learns from one release; the first seed only).
-Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
+Rank, regularisation and the weights of noisy releases are chosen for each seed on held-out public users.
 """,
 )

@@ -505,12 +505,12 @@ KIND = Kind(
     read=users,
     tables=("thresholds.parquet", "settings.csv"),
     help="""\
-Success is judged in two ways: all labels right, as in the paper, and a share of them (99 %). For every seed bisection
-finds the population where success begins; smaller populations are prefixes of larger ones, so that a device is
-asked about once. U* is the median over seeds, its interval made of order statistics.
+Success has two definitions: all labels right, as in the paper, or 99 % of them. For every seed bisection finds the
+population where success begins; smaller populations are prefixes of larger ones, so that each device is asked only
+once. U* is the median over seeds, with an interval from order statistics.
 
-Grids `planner`, `planner-pairwise` and `planner-open` hold the planner to account. `accuracy`, `lying`, `poison` and
-`voters` measure how right results are, and a file with sweep = "results" any column of any experiment. A grid of your
+Grids `planner`, `planner-pairwise` and `planner-open` test the planner's predictions. `accuracy`, `lying`, `poison` and
+`voters` measure accuracy, and a file with sweep = "results" measures any column of any experiment. A grid of your
 own:
 
 \b
@@ -533,10 +533,10 @@ Keys of [base] and [[grid]] are those of a scenario. Lists of one [[grid]] table
 rated_share = [1, 0.5] sets rated to a share of items. Fits are slopes of ln(U* / per) on ln x.
 
 A third success, criteria = ["top"], is about a list by popularity: share = 0.8 of the 50 most popular items are among
-the 50 of highest score. A file is swept by it alone: ratings = "ratings.csv" in [base], whose users are drawn again and
-again, up to most_users = 40000000.
+the 50 of highest score. A file allows only this one: set ratings = "ratings.csv" in [base]; its users are drawn with
+replacement, up to most_users = 40000000.
 
-What the planner says stands beside what was measured; with `probe = 0.9` accuracy is measured, too, where the planner
-says 0.9.
+Tables show predicted beside measured users; `probe = 0.9` also measures accuracy at the users for which the planner
+predicts 0.9.
 """,
 )

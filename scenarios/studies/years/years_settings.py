@@ -1,4 +1,4 @@
-"""The settings of a study of years: a made world or a file, its periods, schedules, and what is promised."""
+"""The settings of a study of years: a synthetic world or a file, its periods, schedules and privacy."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
 PERIODS = 12  # Of a made world
 BLOCK = 10  # Seeds that a unit measures
 SEEDS = {"made": 40, "file": 10}
-TOLERANCE = 0.234  # Relative noise of the tenth item with which a list of the made world just keeps 95 %
+TOLERANCE = 0.234  # With this relative noise of the tenth item, a list of the made world just keeps 95 %
 SUMS = (CURATOR, TWO_SERVERS)
 RUNGS_OF = {MEMOIZE: (LOCAL,), COUNTER: SUMS}
-"""Who is trusted where a way to ask is measured that is for some only."""
+"""Schedules that only some trust models support, and which."""
 WAYS = {"made": ("once", "split", "rotate", "front"), "file": ("once", "stay:4", "split", "rotate")}
-"""Schedules that are measured where none is named."""
+"""Default schedules."""
 ESTIMATED = "estimated"
 _MADE = ("items", "drift", "item_arrivals", "churn")
 _OF_FILE = ("period", "columns", "like_from", "duplicates", "unrated")
@@ -113,7 +113,7 @@ class Years(BaseModel):
     period: FilePeriod = None
     periods: Annotated[int, Field(ge=2, le=MOST_PERIODS - 1)] | None = Field(
         default=None,
-        description=f"Periods under one budget; a file's last ones [{PERIODS}; a file's, {MOST_OF_FILE} at most].",
+        description=f"Periods under one budget; a file's last ones [{PERIODS}; of a file at most {MOST_OF_FILE}].",
     )
     schedule: Annotated[tuple[str, ...] | None, BeforeValidator(lambda value: value and _schedules(value))] = Field(
         default=None,
@@ -124,39 +124,39 @@ class Years(BaseModel):
         default=Fraction(1), description="Epsilon of a person's history over all periods, in nats [1]."
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description=f"Chance that it fails, where somebody is trusted [{DELTA_IN_WORDS}]."
+        default=None, description=f"Delta, where devices trust somebody [{DELTA_IN_WORDS}]."
     )
     trust_models: Annotated[
         tuple[str, ...], BeforeValidator(lambda value: names_among(value, LADDER, "trust model"))
     ] = Field(default=LADDER, description=f"Some of {', '.join(LADDER)}, by ',' [all].")
     worth: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.95, description="The target: lists are to be worth this share of popularity in every period [0.95]."
+        default=0.95, description="The target: reach this share of popularity's quality in every period [0.95]."
     )
     people: Annotated[int, Field(ge=20, le=10**9)] | None = Field(
-        default=None, description="People there are [100000; those of the file]."
+        default=None, description="Number of people [100000; those of the file]."
     )
     likes: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=20, description="Public: likes w that a person's set is padded or cut to [20]."
+        default=20, description="Public: pad or cut each person's set to w likes [20]."
     )
     items: Annotated[int, Field(ge=100, le=100_000)] = Field(default=2000, description="Made world: items N [2000].")
     drift: Annotated[float, Field(ge=0, le=3)] = Field(
-        default=DRIFT, description=f"Made world: how far items' log odds walk in a period [{DRIFT:g}]."
+        default=DRIFT, description=f"Made world: step of the random walk of items' log odds per period [{DRIFT:g}]."
     )
     item_arrivals: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.02, description="Made world: share of items that is replaced by new ones in a period [0.02]."
+        default=0.02, description="Made world: share of items replaced by new ones in each period [0.02]."
     )
     churn: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Made world: share of people who leave in a period; as many come [0]."
+        default=0.0, description="Made world: share of people who leave in each period; as many join [0]."
     )
     filter_drift: Annotated[
         float | str | None, BeforeValidator(lambda value: None if value is None else _filter_drift(value))
     ] = Field(
         default=None,
-        description="Drift by which estimates age: 0 pools periods, inf takes the latest, or estimated "
+        description="Drift by which estimates age: 0 pools all periods, inf uses only the latest, or estimated "
         "[the made world's; a file: estimated].",
     )
     seeds: Annotated[int, Field(ge=3, le=10_000)] | None = Field(
-        default=None, description="Made worlds, or of a file draws of answers [40; a file: 10]."
+        default=None, description="Number of made worlds, or of draws of a file's answers [40; a file: 10]."
     )
     seed: Seed = 0
 
@@ -199,7 +199,7 @@ class Years(BaseModel):
 
     @property
     def ways(self) -> list[tuple[str, str]]:
-        """Whom people trust and the schedule, of all that are measured."""
+        """All pairs of trust model and schedule to measure."""
         pairs = product(self.trust_models, self.schedules)
         return [(rung, name) for rung, name in pairs if rung in RUNGS_OF.get(name, self.trust_models)]
 
@@ -218,7 +218,7 @@ class Years(BaseModel):
 
     @property
     def renewal(self) -> Fraction:
-        """The share of what is known that a period wears off, as `front` takes it."""
+        """The share of knowledge that ages in a period, for schedule `front`."""
         drift = self.filter_of
         worn = renewal(DRIFT if drift is None else drift, 0.0 if self.ratings else self.item_arrivals, TOLERANCE)
         return Fraction(round(1000 * worn), 1000)
@@ -237,7 +237,7 @@ class Years(BaseModel):
         return default_delta(people) if self.delta is None else self.delta
 
     def content(self) -> dict[str, Any]:
-        """Return what every unit depends on, as JSON values; not which units there are."""
+        """Return the settings that every unit depends on, as JSON values, but not which units to measure."""
         names = ("bad_lines", "likes", "periods", "drift", "item_arrivals", "churn", "items", "duplicates", "unrated")
         shared = {name: getattr(self, name) for name in names}
         drift = self.filter_of
@@ -255,7 +255,7 @@ class Years(BaseModel):
         }
 
     def _custom_code(self) -> dict[str, Any]:
-        """Return the digests of schedules of somebody's own, where there are any."""
+        """Return the digests of custom schedules, if there are any."""
         kinds = {name: type(schedule_named(name)).__module__ for name in self.schedules if ":" in name}
         code = {
             name: hashlib.sha256("".join(text for _, text in sorted(modules_of([module]).items())).encode()).hexdigest()
