@@ -566,37 +566,6 @@ def test_sums_that_two_servers_open_lose_no_more_than_was_promised() -> None:
 # What runs on, and what a result states.
 
 
-RUNS_ON: dict[str, dict[str, Any]] = {
-    "local, uneven": {"design": "sign", "policy": "eliminate"},
-    "groups": {"design": "pairs", "pair_items": 10, "users": 6000},
-    "fixed": {"design": "grr", "policy": "fixed", "rounds": 4, "answers_per_device": 2},
-    "item by item": {
-        "design": "sign",
-        "policy": "item-by-item",
-        "smallest_round": 100,
-        "items": 8,
-        "own_questions": True,
-    },
-    "anchor": {"design": "anchor", "smallest_round": 600, "own_questions": True},
-    "liars": {"design": "grr", "assume_malicious": 0.37, "expected_answers": 0.83, "dropout": 0.1},
-    "told": {"design": "grr", "short_rounds": "tell", "dropout": 0.5, "epsilon": 2},
-    "two rounds": {"design": "pair-totals", "policy": "two-rounds", "pair_items": 5},
-}
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("kind", RUNS_ON)
-def test_honest_runs_go_on_and_say_what_was_agreed(kind: str) -> None:
-    settings = {"trust": "local" if kind.startswith("local") else "shuffled", **RUNS_ON[kind]}
-    settings |= {"trust": "two-servers"} if kind == "two rounds" else {}
-    finished = here(small(**settings))
-    result = record(finished)
-    assert result["policy_error"] is None
-    assert result["agreement_digest"] == finished.resolved.agreement.digest.hex()
-    assert all(ask.query.agreement == finished.resolved.agreement.digest for ask in finished.outcome.state.asked)
-    assert (result["epsilon"] > as_float(finished.scenario.epsilon)) == (kind == "told")
-
-
 def test_a_results_delta_is_at_least_that_of_the_sums_that_were_opened() -> None:
     finished = here(small(design="totals", trust="two-servers", delta=1e-7))
     assert record(finished)["delta"] == 1e-7

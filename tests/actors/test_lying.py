@@ -1,23 +1,17 @@
 """Devices that lie: who does, that the others do not notice, and the worst answer to a mechanism of one's own."""
 
-from itertools import combinations
 from typing import Any
 
 import mechanisms
 import numpy as np
 import pytest
-import reference
-import worlds
 from statistical import chi_square_fits, rate_fits
-from worlds import oracle_coins, pair_query, turned_query
 
 from actors.device import Cohort
-from actors.lies import ANSWERS, RATINGS, Collusion, LiarsView, liars_among, lie_about
+from actors.lies import ANSWERS, RATINGS, Collusion, liars_among, lie_about
 from actors.lying import LyingCohort
 from actors.ratings import BlockRatings
-from actors.seeds import Coins
-from coordinator.protocol.arrays import Indices
-from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.messages import Query
@@ -112,59 +106,3 @@ def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_ea
     assert told[wished].sum() == DEVICES
     assert chi_square_fits(told[wished], np.ones(3))
     assert not chi_square_fits(told[wished], np.array([1, 1, 1.9]))
-
-
-# Lies about anchor sensing turn items to the other side: answers and made-up ratings, by hand.
-ANCHOR_ITEMS, ANCHOR_DEVICES, TURNED = 140, 80, (3, 70, 71, 129)
-
-
-def anchor_collusion() -> Collusion:
-    truth = np.where(np.arange(ANCHOR_ITEMS) % 3 == 0, 1, -1).astype(np.int32)
-    wishes = np.zeros(ANCHOR_ITEMS, np.int32)
-    wishes[list(TURNED)] = -truth[list(TURNED)]
-    return Collusion(share=1.0, wishes=wishes, truth=truth, rated=9, ordered=False)
-
-
-def answers(query: Query, plot: Collusion, devices: int = ANCHOR_DEVICES) -> Indices:
-    coins = Coins(as_words(worlds.SECRET), 0, devices, query.words)
-    lie, honest = lie_about(query.design), np.zeros((devices, 1), np.uint8)
-    assert lie is not None
-    asked = LiarsView(query=query, collusion=plot, coins=coins, liars=np.arange(devices))
-    told = lie.answers(asked, honest)
-    return (2 * told[:, 0].astype(np.int32) - 1).astype(np.int32)
-
-
-def agrees(told: Indices, sums: list[int]) -> None:
-    """Where sums are not 0 their sign is told; where they are, either."""
-    known = np.array(sums) != 0
-    assert (told[known] == np.sign(sums)[known]).all()
-    assert known.sum() > len(sums) / 3
-    assert set(told[~known].tolist()) == {-1, 1}
-
-
-def test_pairs_of_a_turned_item_and_another_are_claimed_to_be_what_they_are_not() -> None:
-    pool, plot = [0, 3, 4, 8, 30, 31, 70, 71, 100, 101, 102], anchor_collusion()
-    query, sums = pair_query(pool, items=ANCHOR_ITEMS), []
-    for device in range(ANCHOR_DEVICES):
-        stream, total = worlds.public_stream(query, device), 0
-        for number, (i, j) in enumerate(combinations(pool, 2)):
-            if (i in TURNED) != (j in TURNED):
-                sign = 2 * (reference.draw(stream, number // 64) >> number % 64 & 1) - 1
-                total -= sign * int(plot.truth[i] * plot.truth[j])
-        sums.append(total)
-    agrees(answers(query, plot), sums)
-
-
-@pytest.mark.parametrize("first", [1, -1])
-def test_sensed_items_are_claimed_to_be_liked_by_the_class_that_does_not_like_them(first: int) -> None:
-    """Whichever side the learner's first class likes: 1 or -1 of the truth, but for a few items."""
-    plot, query = anchor_collusion(), turned_query(2, ANCHOR_ITEMS, 8, np.random.default_rng(3))
-    taste = first * np.where(np.arange(ANCHOR_ITEMS) < 20, -5, 5) * plot.truth
-    query.arrays["guess"][:] = np.stack([-taste, taste, taste, -taste])
-    query.arrays["sensed"][list(TURNED)] = 5, 8, 2, 4
-    sums = []
-    for device in range(ANCHOR_DEVICES):
-        coins = [oracle_coins(query, device, item) for item in TURNED]
-        sensed = zip(TURNED, coins, strict=True)
-        sums.append(-first * sum(sign * int(plot.truth[item]) for item, (sign, senses) in sensed if senses))
-    agrees(answers(query, plot), sums)

@@ -14,11 +14,8 @@ from thoroughness import examples
 
 from actors.device import Cohort
 from actors.ratings import Ratings
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-
-MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 
 
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
@@ -28,38 +25,6 @@ def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, boo
         sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
     bits = [reference.maxsense_bit(dict(ratings), some) for some in sets[: query.questions]]
     return worlds.released(query, secret, device, bits)
-
-
-CASES: dict[str, tuple[reference.World, int, int, Epsilon]] = {
-    "one set, which is all": (worlds.world(items=7, rated=3), 7, 1, Fraction(1)),
-    "two items": (worlds.world(items=2, rated=1), 1, 2, None),
-    "sets of one item": (worlds.world(items=9, rated=4), 1, 9, None),
-    "sets that fit": (worlds.world(items=40, rated=4, like=MANY, shares=(0.3, 0.7)), 10, 4, Fraction(3)),
-    "some of the sets": (worlds.world(items=40, rated=8, like=MANY, shares=(0.5, 0.5)), 5, 3, Fraction(1)),
-    "sets that do not fit": (worlds.world(items=41, rated=6), 7, 5, None),
-    "the smaller last set too": (worlds.world(items=41, rated=6), 7, 6, None),
-    "half rated, more epsilon than a coin expresses": (worlds.world(items=40, rated=20), 2, 20, Fraction(40)),
-    "just above half rated": (worlds.world(items=41, rated=21, like=((0.2, 0.1),)), 4, 10, None),
-    "all but one rated": (worlds.world(items=30, rated=29, like=((0.2, 0.1),)), 3, 4, None),
-    "all rated": (worlds.world(items=30, rated=30, like=((0.2, 0.1),)), 3, 4, Fraction(2)),
-    "a larger catalogue": (worlds.world(items=400, rated=180, like=((0.03, 0.0),)), 27, 3, None),
-    "nobody likes anything": (worlds.world(items=20, rated=9, like=((0.0, 0.0),)), 3, 6, Fraction(6)),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
-    world, size, questions, epsilon = CASES[name]
-    query, devices = worlds.partition_query(world.items, size, questions, epsilon), range(10**6, 10**6 + 30)
-    ratings = worlds.block_ratings(world)
-    ends = devices.start, devices.stop
-    release = Cohort(ratings, world.secret, *ends, None).answer(query, *ends)
-    assert (release.width, release.answered, release.refused, release.pairs) == (questions, None, 0, None)
-    told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
-    assert release.unpacked().tolist() == told
-    for device in (devices[0], devices[7], devices[-1]):
-        alone = Cohort(ratings, world.secret, device, device + 1, epsilon).answer(query, device, device + 1)
-        assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
 @pytest.mark.parametrize("design", ["maxsense", "multi-maxsense"])

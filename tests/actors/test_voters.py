@@ -197,14 +197,6 @@ def test_voters_whose_keeper_does_not_answer_say_so_instead_of_staying_away() ->
     assert spent(devices) == [Fraction(1, 3)] * COUNT
 
 
-def test_entering_twice_costs_once() -> None:
-    devices = cohort(Fraction(1, 2))
-    for _ in range(3):
-        assert devices.enter(SERVICE).tolist() == list(range(COUNT))
-    assert spent(devices) == [Fraction(1, 3)] * COUNT
-    assert devices.enter(replace(SERVICE)).size == COUNT, "the same content is the same service"
-
-
 CLIENTS = st.lists(
     st.tuples(st.fractions(Fraction(1, 50), 2, max_denominator=50), st.none() | st.integers(0, COUNT - 1)), max_size=8
 )
@@ -266,14 +258,6 @@ def test_nobody_votes_without_having_entered_and_one_among_many_that_have_is_eno
             devices.vote(ballot, np.array(who, np.int32))
     with pytest.raises(LedgerError):
         devices.vote(VOTE, others)
-
-
-def test_a_device_of_another_cohort_does_not_vote_here() -> None:
-    """It has not entered here; that this cohort could draw its coins is nobody's business."""
-    devices = cohort(first=0, stop=5)
-    devices.enter(SERVICE)
-    with pytest.raises(InputError, match="outside 0 to 4"):
-        devices.vote(VOTE, np.array([3, 7], np.int32))
 
 
 @pytest.mark.parametrize("cuts", [[], [3], [1, 2, 3, 9], list(range(1, 10))])

@@ -8,7 +8,7 @@ import pytest
 import worlds
 from thoroughness import sample
 from worlds import PlantedRatings as Planted
-from worlds import complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
+from worlds import complete, equation_2, features_of, fitted, planted, soft_impute
 
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Floats2
@@ -68,16 +68,6 @@ def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Plan
     assert equation_2(ratings, mean, fit_of(ratings, optimum.features), KAPPA) == pytest.approx(best, abs=1e-6)
 
 
-@pytest.mark.parametrize("mstep", ["keep", "prox"])
-def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
-    full = planted(50, 30, rank=3, share=1.0, noise=0.0)
-    fitting = Fitting(rank=6, kappa=1e-8, mstep=mstep)  # type: ignore[arg-type] # one of both
-    model = fitted(full, fitting, 3)
-    assert np.abs(fit_of(full, model.features) + model.features.mean - full.truth).max() < 1e-5
-    completed = complete_many(model.features, full.starts, full.items, full.values)
-    assert np.array_equal(np.round(completed, 12), np.round(full.truth, 12))
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("norm", "rows"), [("uniform", 1000), ("uniform", 0), ("weighted", 1000)])
 def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,32 +80,6 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
     assert one.vectors.tobytes() == two.vectors.tobytes()
-
-
-def test_the_weighted_norm_never_rises_and_weighs_active_users_more(ratings: Planted) -> None:
-    model = fitted(ratings, Fitting(rank=10, kappa=KAPPA, weighted=True), 60)
-    objectives = [step.objective for step in model.steps[1:]]
-    assert max(np.diff(objectives)) < 0
-    assert model.features.mean_degree == ratings.items.size / 30
-    gram = (model.features.vectors * ((model.counts + 1) / (model.counts + 1).mean())[:, None]).T
-    balanced = gram @ model.features.vectors
-    assert np.abs(balanced - np.diag(np.diag(balanced))).max() < 1e-8 * balanced.max()
-
-
-def test_means_are_shrunken_and_items_that_nobody_rated_have_the_overall_one() -> None:
-    of = planted(20, 10, rank=1, share=0.5)
-    kept = of.items != 4
-    owners = np.repeat(np.arange(20), np.diff(of.starts))[kept]
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=20)))).astype(np.int64)
-    less = of._replace(starts=starts, items=of.items[kept], values=of.values[kept])
-    mean, counts = centre(less.crowd())
-    overall = less.values.mean()
-    assert mean[4] == pytest.approx(overall)
-    rated = less.values[less.items == 2]
-    assert mean[2] == pytest.approx((rated.sum() + 3 * overall) / (rated.size + 3))
-    assert counts[4] == 0
-    model = fitted(less, Fitting(rank=3, kappa=0.5), 5)
-    assert np.array_equal(model.features.vectors[4], np.zeros(3))
 
 
 def test_nothing_to_learn_from_is_refused() -> None:

@@ -1,6 +1,5 @@
 """Decoders of scores, pairs and open ratings, and the trusted curator's noise."""
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -14,7 +13,6 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
-from statistical import variance_fits
 from thoroughness import examples
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -51,40 +49,6 @@ def test_scores_and_standard_errors_are_the_documented_formulas() -> None:
         assert score.tolist() == expected
         assert error == pytest.approx(spread**0.5)
     assert [decoder(worlds.empty_statistic(3), 0.2)[1] for decoder in DECODERS.values()] == [0, 0]
-
-
-@functools.cache
-def scatter() -> dict[str, tuple[Floats, float]]:
-    """Deviations of scores from the mean over items in 30 runs, and the standard error that each decoder states.
-
-    A rated item is one of fifty: its share in the answer, which the standard error leaves out, is below 1 %.
-    """
-    world = worlds.world(items=400, rated=8, like=((0.5,),))
-    cohort, statistics = Cohort(worlds.block_ratings(world), world.secret, 0, 3_000, None), []
-    for round_number in range(30):
-        query = worlds.maxsense_query(items=400, sensing=1 / 8, epsilon=Fraction(1), round_number=round_number)
-        statistics.append(worlds.scores_of(aggregate(query, cohort.answer(query, 0, 3_000))))
-    found = {}
-    for name, decode_scores in DECODERS.items():
-        scores, errors = map(np.array, zip(*(decode_scores(one, 1 / 8) for one in statistics), strict=True))
-        found[name] = (scores - scores.mean(axis=1, keepdims=True)) * (400 / 399) ** 0.5, float(errors.mean())
-    return found
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("decoder", ["centred", "paper"])
-def test_scores_scatter_by_their_standard_error(decoder: str) -> None:
-    """12,000 scores of items that are all alike, around their mean; chi-square, false alarm 1e-6.
-
-    At 12,000 the variance may stray by 6.3 %. Twins: a standard error wrong by 5 % is refused both ways, and so is
-    that of the other decoder (the factor 1 - q).
-    """
-    found, error = scatter()[decoder]
-    assert variance_fits(found, error**2)
-    assert not variance_fits(found, (error * 1.05) ** 2)
-    assert not variance_fits(found, (error * 0.95) ** 2)
-    other = scatter()["paper" if decoder == "centred" else "centred"][1]
-    assert not variance_fits(found, other**2)
 
 
 @pytest.mark.parametrize("far", [1e3, 1e7])

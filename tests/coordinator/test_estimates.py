@@ -15,11 +15,9 @@ from worlds import in_world
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.decoding.estimates import read_sets, read_signs
 from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.blocks import mean_product
 from coordinator.protocol.moments.sign_moments import optimal_best_count
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.aggregation import aggregate
@@ -87,54 +85,12 @@ def test_signs_of_centred_ratings_are_read_without_bias(pool: int) -> None:
         assert (max(strayed) <= normal_radius(1.0, comparisons=2)) == right
 
 
-def expected_statistic(query: Query, rated: int, devices: int) -> ScoreStatistic:
-    """Means of the sums, exactly: one user class with b = (0.9, 0.1), as many items of either in the pool."""
-    items, pool = query.items, query.items if query.pool is None else query.pool.size
-    sensing, contrast, share = query.parameters["sensing"], bit_channel(query.epsilon).contrast, rated / items
-    like = np.array([0.9, 0.1])
-    factors = np.append(1 - sensing * like, 1.0)
-    sizes = np.array([pool - pool // 2, pool // 2, items - pool])
-    silent = []
-    for cluster in np.flatnonzero(sizes[:2]):
-        others = sizes - (np.arange(3) == cluster)
-        unrated = mean_product(factors, others, rated) if rated < items else 0.0
-        both = (1 - like[cluster]) * mean_product(factors, others, rated - 1)
-        silent.append((1 - share) * unrated + share * both)
-    rates = (1 + contrast) / 2 - contrast * np.array([*silent, mean_product(factors, sizes, rated)])
-    sensed, scores = np.zeros(items), np.zeros(items)
-    which = np.arange(items) if query.pool is None else query.pool
-    sensed[which], scores[which] = devices * sensing, devices * sensing * rates[:-1][np.arange(pool) % len(silent)]
-    return ScoreStatistic(
-        sensed=sensed.astype(np.int64),
-        scores=np.round(scores).astype(np.int64),
-        devices=devices,
-        answered=devices,
-        refused=0,
-        ones=round(devices * float(rates[-1])),
-    )
-
-
 def sets_about(items: int, rated: int, pool: int, epsilon: Epsilon) -> Query:
     first = (items - pool) // 4 * 2  # even: items of both clusters in turn, as `expected_statistic` has them
     places = np.arange(first, first + pool, dtype=np.int32)
     return in_world(MaxSense, items=items, rated=rated).query(
         round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon, pool=places
     )
-
-
-@pytest.mark.parametrize(
-    ("items", "rated", "within"), [(1000, 30, 0.01), (1000, 5, 0.01), (60, 2, 0.01), (100, 10, 0.03)]
-)
-@pytest.mark.parametrize("epsilon", [Fraction(1), EPSILON, None], ids=str)
-def test_sets_of_any_pool_tell_b(items: int, rated: int, within: float, epsilon: Epsilon) -> None:
-    """From exact means, one user class: whatever the pool, estimates are of b, so that rounds add up."""
-    for pool in (items, items // 2, items // 10, 4, 2, 1):
-        query = sets_about(items, rated, pool, epsilon)
-        found = read_sets(query, expected_statistic(query, rated, 10**11), rated=rated)
-        told = found.value[found.information > 0]
-        assert told.size == pool
-        np.testing.assert_allclose(told[::2], 0.9, rtol=within)
-        np.testing.assert_allclose(told[1::2], 0.1, rtol=within)
 
 
 @pytest.mark.parametrize("told", [0, 50])

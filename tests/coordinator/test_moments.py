@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -102,29 +101,6 @@ def test_mean_product_equals_the_mean_over_all_subsets(data: st.DataObject) -> N
     assert mean_product(factors, sizes, chosen) == pytest.approx(expected, rel=1e-11, abs=0)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("over_1024", "sizes", "chosen"),
-    [
-        ((1023, 1019), (500_000, 500_000), 1000),
-        ((512, 768), (300_000, 700_000), 300),
-        ((1, 1024), (50, 50), 70),
-        ((256, 1024), (1, 999), 1000),
-        ((1022, 1023), (2000, 2000), 3990),
-    ],
-)
-def test_mean_product_equals_exact_integers(over_1024: tuple[int, int], sizes: tuple[int, int], chosen: int) -> None:
-    choices = [[1], [1]]
-    for side, (factor, size) in enumerate(zip(over_1024, sizes, strict=True)):
-        for j in range(chosen):
-            choices[side].append(choices[side][-1] * (size - j) // (j + 1))
-        choices[side] = [count * factor**j for j, count in enumerate(choices[side])]
-    total = sum(choices[0][j] * choices[1][chosen - j] for j in range(chosen + 1))
-    exact = Fraction(total, math.comb(sum(sizes), chosen) * 1024**chosen)
-    found = mean_product(np.array(over_1024) / 1024, np.array(sizes), chosen)
-    assert abs(Fraction(found) / exact - 1) < Fraction(1, 10**10)
-
-
 def test_wrong_input_is_refused_with_one_line() -> None:
     good = {"rated": 2, "like": SPLIT, "class_shares": np.ones(1), "cluster_sizes": np.array([5, 5])}
     likes = [{"like": like} for like in (SPLIT.T, SPLIT * 2, SPLIT * np.nan)]
@@ -143,74 +119,6 @@ def test_wrong_input_is_refused_with_one_line() -> None:
         moments.score_deviation(0, "paper")
     with pytest.raises(InputError, match="no subset"):
         mean_product(np.ones(1), np.array([3]), 4)
-
-
-def disjoint_sets(items: frozenset[int], size: int, count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """All ordered choices of disjoint sets."""
-    if count == 0:
-        yield ()
-        return
-    for first in itertools.combinations(sorted(items), size):
-        for rest in disjoint_sets(items - set(first), size, count - 1):
-            yield (first, *rest)
-
-
-def multi_moments_enumerated(
-    model: BlockParameters, size: int, questions: int, epsilon: float
-) -> tuple[Floats, Floats, Floats]:
-    """P(S = 1 | i sensed), and the covariances of one user's contributions to the scores, paper's and centred.
-
-    Summed over all rated sets, all ordered choices of disjoint sensing sets, and classes; given those the answers are
-    independent.
-    """
-    labels = np.repeat(np.arange(model.cluster_sizes.size), model.cluster_sizes)
-    contrast = math.tanh(epsilon / questions / 2)
-    asked = list(disjoint_sets(frozenset(range(model.items)), size, questions))
-    held = np.zeros((len(asked), questions, model.items))
-    for case, sets in enumerate(asked):
-        for question, members in enumerate(sets):
-            held[case, question, list(members)] = 1
-    rates, chances = [], []
-    rated_sets = list(itertools.combinations(range(model.items), model.rated))
-    for share, row in zip(model.class_shares, model.like, strict=True):
-        for rated in rated_sets:
-            factors = np.ones(model.items)
-            factors[list(rated)] = 1 - row[labels[list(rated)]]
-            silent = np.where(held > 0, factors, 1).prod(axis=2)
-            rates.append((1 + contrast) / 2 - contrast * silent)
-            chances.append(share / len(rated_sets) / len(asked))
-    weights, answers = np.array(chances), np.array(rates)
-    given = np.einsum("c,csq,sqi->i", weights, answers, held) / (questions * size / model.items)
-    rate = float(np.einsum("c,csq->", weights, answers)) / questions
-    moments = []
-    for centre in (0.0, rate):
-        shifted = np.einsum("csq,sqi->csi", answers - centre, held)
-        square = np.einsum("c,csi,csj->ij", weights, shifted, shifted)
-        own = np.einsum("c,csq,sqi,sqj->ij", weights, answers * (1 - answers), held, held)
-        mean = np.einsum("c,csi->i", weights, shifted)
-        moments.append(square + own - np.outer(mean, mean))
-    return given, moments[0], moments[1]
-
-
-def spread(covariance: Floats) -> float:
-    """Half the variance of a difference, averaged over all pairs of items."""
-    items = len(covariance)
-    return (float(np.trace(covariance)) - float(covariance.sum()) / items) / (items - 1)
-
-
-@pytest.mark.parametrize(("size", "questions"), [(1, 1), (1, 3), (2, 1), (2, 2), (2, 3), (3, 2), (4, 1), (6, 1)])
-@pytest.mark.parametrize("rated", [1, 3, 6])
-@pytest.mark.parametrize("epsilon", [0.7, math.inf])
-def test_everything_equals_full_enumeration(size: int, questions: int, rated: int, epsilon: float) -> None:
-    """Rates, effects and both noises to rounding."""
-    model = six_items(rated)
-    moments = multi_maxsense_moments(model, set_size=size, questions=questions, epsilon=epsilon)
-    given, paper, centred = multi_moments_enumerated(model, size, questions, epsilon)
-    require_rates(moments, float(given.mean()), given)
-    assert moments.noise_paper == pytest.approx(spread(paper), rel=1e-11, abs=1e-14)
-    assert moments.noise_centred == pytest.approx(spread(centred), rel=1e-11, abs=1e-14)
-    assert moments.sensing == pytest.approx(size * questions / 6)
-    assert moments.epsilon == epsilon / questions
 
 
 def test_a_design_that_does_not_fit_is_refused_with_one_line() -> None:

@@ -155,19 +155,6 @@ def test_what_was_asked_is_taken_as_it_was_kept(change: str) -> None:
     assert resumed.devices.spent == whole.devices.spent
 
 
-def test_a_policy_is_not_asked_about_rounds_that_are_over() -> None:
-    seen: list[int] = []
-
-    class Looking(Changed):
-        def next_query(self, state: ServerState) -> Ask | None:
-            seen.append(len(state.asked))
-            return self.policy.next_query(state)
-
-    whole = whole_of("eliminate")
-    run(Looking(POLICIES["eliminate"], ""), whole.rounds[:3])
-    assert seen == [number for number in range(3, len(whole.rounds) + 1) for _ in ("it", "one made anew")]
-
-
 @dataclass(frozen=True)
 class NextTo:
     """Asks as another policy does, with numbers that differ in their last bits."""

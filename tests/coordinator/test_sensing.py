@@ -18,7 +18,7 @@ from coordinator.protocol.arrays import Bools, Counts, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.aggregation import aggregate
@@ -125,41 +125,3 @@ def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:
     assert chi_square_fits(counts, np.ones(cells))
     holds_zero = [bool(code // 7**place % 7 == 0) for place in range(size) for code in codes]
     assert not chi_square_fits(counts, 1.1 ** np.reshape(holds_zero, (size, -1)).any(axis=0))
-
-
-def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:
-    """The oracle's sums over the devices that answered: sensed, scores, ones."""
-    sensed, scores = [0] * query.items, [0] * query.items
-    heard, bits = release.answered_mask().tolist(), release.unpacked().tolist()
-    for k in range(release.count):
-        stream = worlds.public_stream(query, release.first + k)
-        sets = reference.partition(stream, query.items, int(query.parameters["set_size"]))[: query.questions]
-        for some, bit in zip(sets, bits[k], strict=True):
-            for item in some if heard[k] else []:
-                sensed[item] += 1
-                scores[item] += bit
-    return sensed, scores, sum(sum(row) for row, one in zip(bits, heard, strict=True) if one)
-
-
-@settings(max_examples=examples(40))
-@given(data=st.data(), items=st.integers(1, 20), count=st.integers(0, 12), first=st.integers(0, 10**9))
-def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: int, first: int) -> None:
-    """Whatever the bits of silent devices, sets that do not fit, every number of questions."""
-    size = data.draw(st.integers(1, items))
-    questions = data.draw(st.integers(1, -(-items // size)))
-    table = data.draw(st.lists(st.integers(0, 1), min_size=count * questions, max_size=count * questions))
-    heard = data.draw(st.none() | st.lists(st.integers(0, 1), min_size=count, max_size=count))
-    query = worlds.partition_query(items, size, questions)
-    release = Release(
-        query_id=query.id,
-        first=first,
-        count=count,
-        width=questions,
-        bits=pack(np.array(table, np.uint8)),
-        answered=None if heard is None else pack(np.array(heard, np.uint8)),
-    )
-    found = worlds.scores_of(aggregate(query, release))
-    assert (found.sensed.tolist(), found.scores.tolist(), found.ones) == sums_of(query, release)
-    answered = count if heard is None else sum(heard)
-    assert (found.devices, found.answered, found.answers) == (count, answered, answered * questions)
-    assert found.answer_rate == (found.ones / found.answers if found.answers else 0)

@@ -1,7 +1,5 @@
 """Statistics add up what devices release: item scores, columns, subsets and signs, whatever the order of merging."""
 
-import functools
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,18 +12,15 @@ from hypothesis import strategies as st
 from thoroughness import examples
 from worlds import in_world
 
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Ints2
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.arrays import Bits2, Bools, Ints, Ints2
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.oracles import Subset
 from coordinator.protocol.mechanisms.sign import count_agreements, sign_words
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.sign_moments import optimal_best_count, sign_contrast
 from coordinator.protocol.statistics.scores import aggregate_scores
 from coordinator.protocol.statistics.slices import column_counts, subset_counts
-from coordinator.protocol.value_channels import choice_channel
 from coordinator.server.aggregation import aggregate, no_release
 
 
@@ -198,63 +193,3 @@ def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     assert statistic.refused + statistic.missing == int((~heard).sum())
     assert statistic.ones == int(bits[heard, 0].sum())
     assert statistic.answer_rate == pytest.approx(bits[heard, 0].mean())
-
-
-LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))
-SHARES = (0.25, 0.75)
-
-
-def enumerated(items: int, pool: int, rated: int, vectors: int, kept: int, epsilon: Epsilon) -> list[float]:
-    """``E[H_i S]`` of the pool's items, the first ones: over ratings, signs of all vectors, and what is released."""
-    channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
-    found, matrices = np.zeros(pool), list(itertools.product((1, -1), repeat=vectors * pool))
-
-    @functools.cache
-    def preferred(sums: tuple[int, ...]) -> Floats:
-        """By how much each vector is named with the sign + rather than -."""
-        row = np.array(worlds.row_of(sums, channel), float)
-        found: Floats = row[::2] - row[1::2]
-        return found
-
-    for chance, held in worlds.holdings(LIKES, SHARES, range(items), rated):
-        for matrix in matrices:
-            signs = [matrix[a * pool : (a + 1) * pool] for a in range(vectors)]
-            sums = tuple(sum(one[item] * (2 * like - 1) for item, like in held.items() if item < pool) for one in signs)
-            found += chance * (preferred(sums) @ np.array(signs))
-    return [float(one) / len(matrices) for one in found]
-
-
-CASES = [
-    *((1, 1, 1, 1), (3, 3, 1, 1), (4, 4, 3, 1), (5, 5, 5, 1), (5, 3, 2, 1), (5, 1, 4, 1)),
-    *((1, 1, 1, 2), (3, 2, 2, 2), (3, 3, 3, 2), (4, 3, 2, 2), (5, 2, 3, 2)),
-    *((2, 2, 1, 4), (3, 2, 2, 4)),
-]
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1), None], ids=str)
-@pytest.mark.parametrize(("items", "pool", "rated", "vectors"), CASES)
-def test_the_contrast_is_that_of_full_enumeration(
-    items: int, pool: int, rated: int, vectors: int, epsilon: Epsilon
-) -> None:
-    """Whatever users like: ``E[H_i S]`` is the contrast times ``2 b - 1``, b averaged over user classes."""
-    liked = np.array(SHARES) @ np.array(LIKES)
-    for kept in range(1, vectors + 1):
-        contrast = sign_contrast(pool, items=items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon)
-        expected = enumerated(items, pool, rated, vectors, kept, epsilon)
-        np.testing.assert_allclose(contrast * (2 * liked[:pool] - 1), expected, rtol=1e-10, atol=1e-13)
-        assert contrast > 0
-
-
-@settings(max_examples=examples(60))
-@given(data=st.data(), items=st.integers(1, 60), power=st.integers(0, 6))
-def test_the_best_number_to_keep_has_the_largest_contrast(data: st.DataObject, items: int, power: int) -> None:
-    rated, pool = data.draw(st.integers(1, items)), data.draw(st.integers(1, items))
-    epsilon = data.draw(st.none() | st.sampled_from([Fraction(1, 100), Fraction(1), Fraction(3), Fraction(20)]))
-    vectors = 1 << power
-    best = optimal_best_count(pool, items=items, rated=rated, vectors=vectors, epsilon=epsilon)
-    contrasts = [
-        sign_contrast(pool, items=items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon)
-        for kept in range(1, vectors + 1)
-    ]
-    assert 1 <= best <= vectors
-    assert contrasts[best - 1] >= max(contrasts) * (1 - 1e-12)

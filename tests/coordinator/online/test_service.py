@@ -23,7 +23,7 @@ from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
 from coordinator.server.fleet.coordinator_actor import Coordinator
 from coordinator.server.online import service
 from coordinator.server.online.recommenders import PublicFacts
-from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan, by_coin, serve
+from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan, by_coin
 from coordinator.server.online.service import VOTERS as VOTING
 from scenarios.families.online.online_bounds import epsilon_proved
 
@@ -130,26 +130,6 @@ def test_a_vote_of_the_dead_is_not_looked_at() -> None:
     votes = [[0, 0, 1], [0, 0, 200]]
     over = served("p-rec-sim", Written(votes, liking(2, [0], [0])), (0, 0))
     assert over.survivors.tolist() == [3, 2]
-
-
-def test_progress_is_told_ballot_by_ballot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MOST_ROUNDS", 3)
-    told: list[int] = []
-    written = Written(VOTES, SIM_LIKES)
-    announced = Service(client=0, recommender="random", rounds=4, objects=2, epsilon=None)
-    serve(announced, PublicFacts(rounds=4, objects=2), written, by_coin(bytes(16)), on_progress=told.append)
-    assert told == [3, 1]
-
-
-def test_coins_are_the_coordinators_stream_lane_by_lane() -> None:
-    """Round t's recommendation inverts lane t of SplitMix64 of the coin's words; drawn again, it is the same."""
-    coin = reference.derive(7, "a coin")
-    low, high = reference.as_key(coin)
-    chances = np.array([0.2, 0.5, 0.3])
-    points = [(reference.draw(low ^ high, number) >> 11) / 2**53 for number in range(300)]
-    drawn = [by_coin(coin)(number, chances) for number in reversed(range(300))][::-1]
-    assert drawn == [0 if point < 0.2 else 1 if point < 0.7 else 2 for point in points]
-    assert drawn != [by_coin(reference.derive(8, "a coin"))(number, chances) for number in range(300)]
 
 
 def test_an_object_without_probability_is_never_recommended() -> None:
