@@ -24,7 +24,7 @@ FORMAT = 5
 PATIENCE = 3.0
 """Seconds to wait for a file that another process uses: a look at it takes less, and a run more."""
 Row = tuple[Any, ...]  # Of whole numbers, texts and bytes
-_PRAGMAS = (
+_PRAGMAS: tuple[str, ...] = (
     "locking_mode = EXCLUSIVE",  # before the log, which then needs no shared memory: network disks have none
     "journal_mode = WAL",
     "synchronous = FULL",

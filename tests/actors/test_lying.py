@@ -1,4 +1,4 @@
-"""Devices that lie: who does, that the others do not notice, and the worst answer to a mechanism of one's own."""
+"""Devices that lie: who does, that the others do not notice, and what they answer to a mechanism of one's own."""
 
 from typing import Any
 

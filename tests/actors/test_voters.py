@@ -1,4 +1,4 @@
-"""Voters' opinions against the oracle's streams, what services cost voters' devices, and the client's own device."""
+"""Voters' opinions, what services cost voters' devices, and the client's own device."""
 
 import itertools
 from collections.abc import Sequence
@@ -26,7 +26,6 @@ from coordinator.protocol.rating_table import Rows
 from coordinator.server.online.recommenders import named_recommenders
 
 SECRET = reference.derive(5, "devices")
-VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
 
 
 def announced(rounds: int, objects: int, **changes: object) -> Service:
@@ -39,10 +38,6 @@ def cast(voters: Voters, service: Service, who: Sequence[int], first: int = 0, s
     return voters.cast_votes(as_words(SECRET), ballot, np.array(who, np.int32))
 
 
-def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:
-    return reference.siphash_words(reference.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
-
-
 def planted(users: int, rounds: int, objects: int, radius: int, diversity: int, peers: Sequence[int]) -> PlantedVoters:
     """Voters of which some are client 0's peers, and some client 1's; others are nobody's."""
     world = np.random.default_rng(3)
@@ -52,36 +47,6 @@ def planted(users: int, rounds: int, objects: int, radius: int, diversity: int, 
     diverse[0, world.permutation(rounds)[:diversity]] = True
     taste = world.integers(objects, size=(2, rounds), dtype=np.uint8)
     return PlantedVoters(client=client, taste=taste, diverse=diverse, objects=objects, radius=radius)
-
-
-def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
-    """Floyd's sample without replacement (Bentley and Floyd, 1987)."""
-    drawn: list[int] = []
-    for j in range(radius):
-        last = rounds - radius + j
-        found = reference.below(stream, OWN_ROUNDS + j, last + 1)
-        drawn.append(last if found in drawn else found)
-    return drawn
-
-
-def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
-    stream, client = stream_of(device), int(voters.client[device])
-    if client < 0:
-        return reference.below(stream, number, voters.objects)
-    taste = int(voters.taste[client, number])
-    step = reference.below(stream, number, 2) if voters.diverse[client, number] else 0
-    if number in own_rounds(stream, voters.taste.shape[1], voters.radius):
-        step = 1 + reference.below(stream, number, voters.objects - 1)
-    return (taste + step) % voters.objects
-
-
-@pytest.mark.parametrize("sizes", [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)])
-def test_planted_votes_are_the_oracles(sizes: tuple[int, int, int]) -> None:
-    objects, radius, diversity = sizes
-    voters = planted(users=9, rounds=20, objects=objects, radius=radius, diversity=diversity, peers=[1, 2, 5, 7, 8])
-    votes = cast(voters, announced(20, objects), range(9))
-    assert votes.dtype == np.uint8
-    assert votes.tolist() == [[planted_vote(voters, v, number) for v in range(9)] for number in range(20)]
 
 
 SPLITS = st.lists(st.integers(0, 12), max_size=4)
@@ -132,21 +97,6 @@ def opinions(kind: str) -> Voters:
         table=np.random.default_rng(1).integers(3, size=(12, 4), dtype=np.uint8),
         group=np.array([0, 1, 2, 3, 3, 3, 2, 1, 0, 0, 0, 2], np.int32),
     )
-
-
-def test_rating_voters_vote_for_the_title_that_they_rate_best() -> None:
-    """Ties, and rounds of which a voter rated none, are decided by its coin of the round, in its series."""
-    service, rows = announced(12, 3, titles=TITLES), raters()
-    series = tuple(int(word) for word in service.series)
-    coins, votes = 0, cast(rated(rows), service, range(12))
-    for device, row in enumerate(rows):
-        stream = stream_of(device, series)  # type: ignore[arg-type] # two words
-        for number, asked in enumerate(TITLES.tolist()):
-            known = [row[title] for title in asked if title in row]
-            best = [place for place, title in enumerate(asked) if not known or row.get(title) == max(known)]
-            assert votes[number, device] == best[reference.below(stream, number, len(best))]
-            coins += len(best) > 1
-    assert 60 < coins < 140
 
 
 def test_coins_are_the_voters_own_and_do_not_ask_who_recommends() -> None:

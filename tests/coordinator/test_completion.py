@@ -8,7 +8,7 @@ import pytest
 import worlds
 from thoroughness import sample
 from worlds import PlantedRatings as Planted
-from worlds import complete, equation_2, features_of, fitted, planted, soft_impute
+from worlds import equation_2, features_of, fitted, planted, soft_impute
 
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Floats2
@@ -41,22 +41,6 @@ def fit_of(of: Planted, features: ItemFeatures) -> Floats2:
     """X: all predictions less means."""
     own = tastes(features, of.starts, of.items, of.values - features.mean[of.items])
     return own @ features.vectors.T
-
-
-@pytest.mark.parametrize("count", [1, 3, 7, 8, 25])
-@pytest.mark.parametrize("mean_degree", [None, 5.0])
-def test_equation_4_in_low_rank_is_the_dense_one(count: int, mean_degree: float | None) -> None:
-    coins = np.random.default_rng(count)
-    vectors, mean = coins.standard_normal((60, 8)), coins.standard_normal(60)
-    items = np.sort(coins.permutation(60)[:count]).astype(np.int32)
-    values = coins.standard_normal(count)
-    features = features_of(vectors, mean, kappa=0.7, mean_degree=mean_degree)
-    kappa = 0.7 if mean_degree is None else 0.7 * count / mean_degree
-    square = vectors @ vectors.T
-    inner = kappa * np.eye(count) + square[np.ix_(items, items)]
-    expected = mean + square[:, items] @ np.linalg.solve(inner, values - mean[items])
-    expected[items] = values
-    assert np.abs(complete(features, items, values) - expected).max() < 1e-8
 
 
 def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Planted, optimum: FittedModel) -> None:

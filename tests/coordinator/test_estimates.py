@@ -1,4 +1,4 @@
-"""Estimates are right on average, and stray as far as they say: from devices, and from exact moments."""
+"""Signs of devices are read without bias, and where nothing was told no estimate is made of it."""
 
 import itertools
 from collections.abc import Iterator

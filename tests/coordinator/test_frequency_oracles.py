@@ -1,4 +1,4 @@
-"""Frequency oracles: exact supports and rates, and beside other people's libraries."""
+"""Frequency oracles: how often reports speak for values, hashes, and what another library says of both."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,8 +1,6 @@
 """Hashes under every coin: published vectors, and the oracle for the rest."""
 
 import hashlib
-import math
-import struct
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from scipy import special
 
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.hashing import device_streams, draw
-from coordinator.protocol.public_draws import UNIT, candidate, candidates_key, gaussian_levels
+from coordinator.protocol.public_draws import UNIT, gaussian_levels
 
 KEY = bytes(range(16))
 PUBLISHED = {8: 0x93F5F5799A932462, 16: 0x3F2ACC7F57C29BDB, 32: 0x7127512F72F27CCE}
@@ -45,31 +43,6 @@ def test_public_streams_are_keyed_by_seed_round_and_device(first: int) -> None:
         assert key.tolist() == list(oracle)
         streams = device_streams(key, first, 3)
         assert streams.tolist() == [reference.siphash_words(oracle, first + k) for k in range(3)]
-
-
-# Public candidates: the same whole numbers on every processor, and a law that is the Gaussian's up to a millionth.
-QUERY = bytes(range(16))
-
-
-def gaussian(word: int) -> int:
-    """The documented number behind a word, in Python's whole numbers."""
-    tail = float((word >> 1) | 1)  # of 2**64; its float64 has the exponent and the bits that choose a cell
-    bits: int = struct.unpack("<q", struct.pack("<d", tail))[0]
-    cell, part = (bits >> 44) - (1023 << 8), bits >> 12 & 0xFFFFFFFF
-    low, high = int(LEVELS[cell + 1]), int(LEVELS[cell])
-    size = (high - ((high - low) * part >> 32)) | 1
-    return size if word & 1 else -size
-
-
-def test_a_candidate_is_the_oracles() -> None:
-    key = reference.as_key(reference.derive(QUERY, "candidates"))
-    assert candidates_key(QUERY).tolist() == list(key)
-    for device, vector, dimension in ((0, 0, 1), (3, 5, 7), (2**40, 8191, 55)):
-        stream = reference.siphash_words(key, device)
-        numbers = [gaussian(reference.draw(stream, vector * dimension + a)) for a in range(dimension)]
-        length = math.sqrt(sum(number**2 for number in numbers))
-        told = candidate(QUERY, device, vector, dimension)
-        assert told.tolist() == [number / length for number in numbers]
 
 
 def test_no_processor_rounds_a_level_another_way() -> None:

@@ -1,4 +1,4 @@
-"""Moments of answers, counts and probabilities: exact, by hand, by enumeration, and as SciPy has them."""
+"""Moments of answers, counts and probabilities: by enumeration, and as papers have them."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""RAPPOR: the error that it states is exact given the filters, and its law has the covariances of bits of one item."""
+"""RAPPOR: the error that it states is exact given the filters, which tell all items apart."""
 
 from dataclasses import replace
 from fractions import Fraction

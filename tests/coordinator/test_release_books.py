@@ -1,4 +1,4 @@
-"""Folding of releases: each device once, in its own order, decoded as it was coded; what it does to features."""
+"""Folding of releases: each device once, in its own order; and queries, each with an id of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Sensing sets and random partitions: their exact laws, the samplers tied to them, and Multi-MaxSense's sums."""
+"""Sensing sets and random partitions: their exact laws, and the samplers tied to them."""
 
 import math
 from decimal import Decimal, localcontext
