@@ -1,13 +1,13 @@
-"""What was promised before anything is asked: every party of a run holds it, and refuses by itself what exceeds it.
+"""The privacy promise of a run: every party holds a copy, and refuses by itself any query that exceeds the promise.
 
-An agreement holds the promise, and no list of questions. A query is covered if the bound of its own channel, for the
-devices that it is asked of, keeps an answer's share of epsilon and delta. A device gives as many answers as there are
-shares, so that they add up to the promise by basic composition, whatever is asked in between.
+An agreement states the promise, not a list of questions. It covers a query if the bound of the query's channel, for the
+number of devices asked, keeps one answer's share of epsilon and delta. A device gives at most as many answers as there
+are shares, so that by basic composition they add up to the promise, whatever the questions are.
 
-Shares say too much where answers behind a shuffler are composed as one plan. Then the plan is the clause: so many
-answers under one local epsilon, of one pair of levels, each among so many honest devices. A query is covered if it has
-these levels, no larger epsilon and no fewer devices; and every party certifies the plan by itself. Of sums over periods
-the clause is each round's noise, of which changes / sigma^2 adds up.
+Equal shares are too pessimistic if answers behind a shuffler are composed as one plan. Then the agreement states the
+plan: the number of answers, their local epsilon, their pair of levels, and how many honest devices hide each. It covers
+a query with these levels, no larger epsilon and no fewer devices, and every party certifies the plan by itself. For
+sums over periods the agreement states each round's noise, and changes / sigma^2 adds up over rounds.
 """
 
 import math
@@ -37,12 +37,12 @@ from coordinator.protocol.summed_plan import SumRound, keeps_sums
 from coordinator.protocol.trust import OPENER, OpeningBook, Openings, opener_of, require_agreement
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 
-MOST_ANSWERS = 1 << 20  # Answers of a device at most
+MOST_ANSWERS = 1 << 20  # Most answers of a device
 _EXACT, _REALS = ("budget", "epsilon"), ("delta", "counted", "honest")
 
 
 class PlannedNoise(NamedTuple):
-    """Under which noise two servers open the sums of a round."""
+    """The noise under which two servers open the sums of a round."""
 
     deviation: float  # Of a dose of Gaussian or Skellam noise; 0 of Laplace noise, whose epsilons add up
     changes: int  # Coordinates of the sums that one person changes by one
@@ -50,17 +50,17 @@ class PlannedNoise(NamedTuple):
 
 
 class PlannedRound(NamedTuple):
-    """A round that was agreed before the first one."""
+    """A round that all parties agreed on before the run."""
 
     period: int  # From 1
     first: int  # The devices that are asked: from the first one up to, but without, the stop
     stop: int
     epsilon: Epsilon  # Under which each of them answers [nats]
-    # Of a shuffler's plan that is certified as a whole: how many honest answers the round counts on, and pi and kappa
-    # of its randomizer
+    # In a shuffler's plan, which is certified as a whole: expected honest answers, and pi and kappa of the randomizer.
+    # In two servers' plan: honest devices whose noise makes a dose, 0 if servers add it
     honest: int = 0
     levels: tuple[float, float] | None = None
-    # Of two servers' plan: its noise, of which so many honest devices make a dose; 0 where servers add it
+    # The noise of the round in two servers' plan
     noise: PlannedNoise | None = None
 
     @property
@@ -79,48 +79,48 @@ class PlannedRound(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement(Checked):
-    """What devices were promised; it is public, and the same for all parties of a run.
+    """The promise to devices; public, and the same for all parties of a run.
 
     Attributes
     ----------
     trust : str
         Whom devices trust: nobody (``"local"``), a shuffler, one of two servers, or a curator.
     designs : tuple of str
-        Designs that may be asked, as queries name them; any where there are none.
+        Designs that queries may have, by their names; empty for any.
     users : int
-        Devices of the run, whose addresses lie below it; books are about no others.
+        Number of devices; their addresses are below it, and books name no others.
     budget : Fraction or None
-        A device's epsilon in all, which it spends by its own ledger [nats]; None for no noise of its own.
+        Epsilon of all of a device's answers, kept by its ledger [nats]; None if its answers have no noise.
     answers : int or None
-        Answers that a device gives at most, each with an equal share of epsilon and delta; None: the budget decides.
+        Most answers of a device, each with an equal share of epsilon and delta; None: the budget decides.
     epsilon, delta : Fraction or None, float
-        What all answers together keep that are opened [nats]; epsilon is None where nothing beyond the budget is.
+        Guarantee of all opened answers together [nats]; epsilon is None if only the budget is promised.
     neighbours : str
-        Which data the promise takes as neighbours.
+        The neighbour relation of the promise.
     devices : int
-        Behind a shuffler, devices of a round that its bound counts on at most: those of the smallest round, or all
-        where each group is amplified by its own size.
+        Behind a shuffler, the most devices that a round's bound may assume: the size of the smallest round, or all
+        devices if each group is amplified by its own size.
     counted, honest : float
-        Share of these devices that is counted on to answer honestly, and share of answers that is honest.
+        Assumed share of these devices that answer honestly, and assumed share of honest answers.
     withhold : bool
-        Whether a round of fewer answers stays with the shuffler.
+        Whether the shuffler withholds a round with fewer answers.
     noise_of : int
-        Of two servers, devices whose shares of noise make a dose; 0 where each server adds its own.
+        With two servers, how many devices' shares of noise make a dose; 0 if each server adds its own.
     least_answers : int
         Fewest answers that two servers open.
     composed : bool
         Whether a device's answers behind a shuffler are certified as one plan, instead of adding up.
     levels : tuple of float or None
-        Of such a plan, pi and kappa of every query's randomizer; None: any randomizer under the local epsilon.
+        In such a plan, pi and kappa of every query's randomizer; None: any randomizer under the local epsilon.
     rounds : tuple of PlannedRound
-        Where time counts, every round that was agreed: nothing else is answered, in no period.
+        With periods, every agreed round: devices answer nothing else.
     memoized : bool
-        Whether a device repeats an answer as long as what it likes stays; then no epsilon holds for its history.
+        Whether a device repeats an answer until its likes change; then no epsilon holds for its history.
 
     Raises
     ------
     InputError
-        If some field cannot be meant.
+        If a field is invalid.
     """
 
     trust: str = LOCAL
@@ -152,7 +152,7 @@ class Agreement(Checked):
         return {name: checked.as_real(getattr(self, name)) for name in _REALS}
 
     def check(self) -> None:
-        """Refuse an agreement that cannot be meant; see `Checked.check`."""
+        """Refuse an invalid agreement; see `Checked.check`."""
         _require_choice("trust", self.trust, LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
         if type(self.designs) is not tuple:
             raise InputError(f"designs are {checked.shown(self.designs)}; give a tuple of names")
@@ -186,7 +186,7 @@ class Agreement(Checked):
         self._check_rounds()
 
     def _check_rounds(self) -> None:
-        """Refuse rounds that are none, or that together ask some device for more than its budget."""
+        """Refuse invalid rounds, and rounds that together exceed some device's budget."""
         if type(self.rounds) is not tuple or not all(type(part) is PlannedRound for part in self.rounds):
             raise InputError(f"rounds are {checked.shown(self.rounds)}; give a tuple of planned rounds")
         steps = defaultdict[int, Fraction](Fraction)
@@ -216,7 +216,7 @@ class Agreement(Checked):
             )
 
     def _check_noise(self, part: PlannedRound) -> None:
-        """Refuse noise that is none, or where no two servers add anything up."""
+        """Refuse invalid noise, and noise without two servers that add up."""
         if self.planned_sums != (part.noise is not None) or (part.noise and self.trust != TWO_SERVERS):
             raise InputError("rounds of a plan have noise at two servers, all or none; give each")
         if part.noise is None:
@@ -230,11 +230,11 @@ class Agreement(Checked):
 
     @property
     def digest(self) -> bytes:
-        """Sixteen bytes that say which agreement it is: queries carry them, and books note them."""
+        """Sixteen bytes that identify the agreement: queries carry them, and books record them."""
         return _digest(self)
 
     def content(self) -> dict[str, Any]:
-        """Return all fields as JSON has them; floats are hexadecimal, so that each has one text."""
+        """Return all fields as JSON values; floats are hexadecimal, so that each has exactly one text."""
         content: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
         content |= {name: str(content[name]) for name in _EXACT if content[name] is not None}
         levels, composed = content.pop("levels"), content.pop("composed")
@@ -261,7 +261,7 @@ class Agreement(Checked):
 
     @classmethod
     def of_content(cls, content: dict[str, Any]) -> Self:
-        """Return the agreement of a `content`; an `InputError` where it is none."""
+        """Return the agreement that a `content` describes; raises `InputError` if it is invalid."""
         try:
             values = content | {name: float.fromhex(content[name]) for name in _REALS}
             values |= {name: PrivacyParameter(content[name]) for name in _EXACT if content[name] is not None}
@@ -273,11 +273,11 @@ class Agreement(Checked):
             raise InputError(f"this is no agreement ({str(error)[:80]})") from None
 
     def stamped(self, query: Query) -> Query:
-        """Return a query as asked under this agreement; its id is the same."""
+        """Return a query with this agreement's digest; its id stays the same."""
         return query if query.agreement == self.digest else replace(query, agreement=self.digest)
 
     def openings(self, opener: str, book: OpeningBook | None = None) -> Openings:
-        """Return what somebody under this agreement has opened, as its book has it."""
+        """Return an opener's record of what it has opened under this agreement."""
         return Openings(opener, book, agreement=self.digest, answers=self.answers, users=self.users)
 
     @property
@@ -286,16 +286,16 @@ class Agreement(Checked):
         return {SHUFFLED: (OPENER,), TWO_SERVERS: tuple(map(opener_of, SIDES))}.get(self.trust, ())
 
     def planned(self, devices: int) -> int:
-        """Return on how many honest answers a round counts of which so many devices are asked."""
+        """Return the expected number of honest answers in a round that asks this many devices."""
         return math.floor(min(devices, self.devices) * self.counted)
 
     def reports(self, devices: int, query: Query | None = None) -> int:
-        """Return how many reports a round needs of which so many devices are asked; of a plan its query says it."""
+        """Return how many reports a round needs if it asks this many devices; in a plan its query says so."""
         part = None if query is None or not self.planned_levels else self._round_of(query, self.planned(devices))
         return math.ceil((self.planned(devices) if part is None else part.honest) / self.honest)
 
     def honest_of(self, answered: int) -> int:
-        """Return how many of so many answers are honest; of as many as `reports` says, as many as `planned` says."""
+        """Return how many of these answers are honest: for the number from `reports`, the number from `planned`."""
         return math.floor(answered * self.honest * (1 + 1e-12))  # two roundings of `reports` take no device away
 
     @property
@@ -305,7 +305,7 @@ class Agreement(Checked):
         return None if self.epsilon is None else self.epsilon / answers, self.delta / answers
 
     def keeps(self, query: Query, devices: int) -> bool:
-        """Return whether an answer among those of so many honest devices keeps its share, as its own bound has it."""
+        """Return whether an answer hidden among this many honest devices keeps its share, by its own bound."""
         if self.composed:
             return self._in_plan(query, devices)
         epsilon, delta = self.share
@@ -324,12 +324,12 @@ class Agreement(Checked):
 
     @property
     def planned_levels(self) -> bool:
-        """Whether a shuffler's plan says of each round by itself under which levels, epsilon and devices it asks."""
+        """Whether a shuffler's plan states levels, epsilon and devices for each round separately."""
         return self.composed and bool(self.rounds) and self.rounds[0].levels is not None
 
     @property
     def planned_sums(self) -> bool:
-        """Whether two servers' plan says of each round by itself under which noise its sums are opened."""
+        """Whether two servers' plan states the noise of each round separately."""
         return bool(self.rounds) and self.rounds[0].noise is not None
 
     def _in_plan(self, query: Query, devices: int) -> bool:
@@ -348,7 +348,7 @@ class Agreement(Checked):
         return (self.levels is None or _same_levels(levels, self.levels)) and keeps_plan(plan, self.epsilon, self.delta)
 
     def _round_of(self, query: Query, devices: int) -> PlannedRound | None:
-        """Return the round of a plan that a query, of which so many answers count, is covered by."""
+        """Return the plan's round that covers a query with this many honest answers."""
         levels = randomizer_of(mechanism_of(query.design), query, query.design).bound
         return next(
             (
@@ -370,7 +370,7 @@ class Agreement(Checked):
         return ShuffledRounds(bound, self.budget / self.answers, max(self.planned(self.devices), 1), self.answers)
 
     def require_covered(self, query: Query) -> None:
-        """Refuse a query that was asked under another agreement, or of a design that was not agreed."""
+        """Refuse a query under another agreement, or with a design that was not agreed."""
         require_agreement(f"{query} was asked", query.agreement, self.digest)
         if self.designs and query.design not in self.designs:
             raise AgreementError(
@@ -378,7 +378,7 @@ class Agreement(Checked):
             )
 
     def require(self, query: Query, *, shares: bool = False, devices: tuple[int, int] | None = None) -> None:
-        """Refuse what ``devices``, first and stop, cannot answer, whoever asks, and however many others are asked."""
+        """Refuse a query that ``devices`` (first, stop) may not answer, whoever asks and however many others answer."""
         self.require_covered(query)
         self._require_planned(query, devices)
         if shares != (self.trust == TWO_SERVERS):
@@ -390,7 +390,7 @@ class Agreement(Checked):
             self.require_amplified(query, self.devices)
 
     def _require_planned(self, query: Query, devices: tuple[int, int] | None) -> None:
-        """Refuse a query of a period in which these devices were to be asked nothing, or under another epsilon."""
+        """Refuse a query if the plan has none for these devices in its period, or has another epsilon."""
         if not self.rounds and not query.period:
             return
         for part in self.rounds:
@@ -405,7 +405,7 @@ class Agreement(Checked):
         )
 
     def require_amplified(self, query: Query, devices: int) -> None:
-        """Refuse a query of which a report, of so many devices that are asked, gives away more than a share."""
+        """Refuse a query if a report among this many devices gives away more than a share."""
         self.require_covered(query)
         if self.trust != SHUFFLED:
             raise AgreementError(f"{query} comes to a shuffler; agreed was trust {self.trust}, ask as that has it")
@@ -439,7 +439,7 @@ class Agreement(Checked):
             )
 
     def require_noise(self, query: Query) -> None:
-        """Refuse a query whose sums two servers would open under other noise than was agreed."""
+        """Refuse a query with other noise for two servers' sums than was agreed."""
         self.require_covered(query)
         if self.trust != TWO_SERVERS:
             raise AgreementError(f"{query} asks for shares; agreed was trust {self.trust}, ask as that has it")
@@ -464,7 +464,7 @@ class Agreement(Checked):
             )
 
     def _require_planned_noise(self, query: Query, mechanism: SharedVector) -> None:
-        """Refuse a query that has not the noise of a round of the plan, or whose plan does not keep what was agreed."""
+        """Refuse a query without the noise of a planned round, and a plan that does not keep the promise."""
         values, parts = query.parameters, [part for part in self.rounds if part.period == query.period]
         noise = PlannedNoise(values[DEVIATION], int(values[CHANGES]), int(values[LEAST_ANSWERS]))
         honest, holds = int(values[HONEST]), True
@@ -481,7 +481,7 @@ class Agreement(Checked):
             )
 
     def _noise(self, query: Query, mechanism: SharedVector) -> Iterator[tuple[str, object, object]]:
-        """Yield what of a query's noise must be as agreed: its name, its value, and the agreed one."""
+        """Yield the terms of a query's noise that must be as agreed: name, value, and agreed value."""
         yield "noise for neighbours", mechanism.relation_of(query), self.neighbours
         yield "noise of so many devices (0: of servers)", int(query.parameters[HONEST]), self.noise_of
         yield "fewest answers", int(query.parameters[LEAST_ANSWERS]), self.least_answers
@@ -494,7 +494,7 @@ def _require_levels(levels: object) -> None:
 
 
 def _same_levels(bound: object, levels: tuple[float, float]) -> bool:
-    """Return whether a randomizer has two levels, and these."""
+    """Return whether a randomizer has exactly these two levels."""
     if not isinstance(bound, TwoLevels):
         return False
     # Their last bits are a processor's, and lie within what bounds add to kappa
@@ -514,7 +514,7 @@ def _planned_round(
 
 @lru_cache(maxsize=64)
 def histories(rounds: tuple[PlannedRound, ...]) -> frozenset[tuple[PlannedRound, ...]]:
-    """Return the rounds in which one device answers, for every kind of device there is."""
+    """Return the rounds in which a device answers, for each kind of device."""
     cuts = sorted({end for part in rounds for end in (part.first, part.stop)})
     return frozenset(
         tuple(part for part in rounds if part.first <= first and stop <= part.stop) for first, stop in pairwise(cuts)
@@ -522,12 +522,12 @@ def histories(rounds: tuple[PlannedRound, ...]) -> frozenset[tuple[PlannedRound,
 
 
 def stamped(query: Query, agreement: Agreement | None) -> Query:
-    """Return a query as asked under an agreement, if there is one; see `Agreement.stamped`."""
+    """Return a query with an agreement's digest, if there is one; see `Agreement.stamped`."""
     return query if agreement is None else agreement.stamped(query)
 
 
 def intermediary_of(agreement: Agreement | None) -> Agreement | None:
-    """Return the agreement if a shuffler or two servers stand between devices and server, and hold it as well."""
+    """Return the agreement if a shuffler or two servers hold it as well, else None."""
     return agreement if agreement is not None and agreement.openers else None
 
 

@@ -4,9 +4,9 @@ A schedule is a pure plan. Everybody who arrives in one period is divided into p
 a share of its budget in each period, a rational: shares of one person add up to at most 1. Who is asked follows from
 when a device arrived, which is public, and from its coin, never from what it likes.
 
-What a share is depends on whom devices trust. Alone they answer under that share of epsilon, since epsilons of local
-answers add up. Otherwise shares are of the square of the distance of two normal laws, which adds up where noise is
-Gaussian, and rounds of a shuffler are made so and certified as one plan (`coordinator.protocol.shuffled_plan`).
+The trust model decides what is shared. Devices that trust nobody share epsilon, because epsilons of local answers add
+up. Otherwise they share the squared distance of two normal laws, which adds up for Gaussian noise; a shuffler's rounds
+are sized by it, then certified as one plan (`coordinator.protocol.shuffled_plan`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Horizon:
     periods : int
         Periods T for which one budget holds; they count from 1.
     alone : bool
-        Whether devices trust nobody: then a split answer tells much less, and few should answer under much.
+        Whether devices trust nobody: then it is better that few devices spend much than that all split their epsilon.
     renewal : Fraction
-        Share of what is known that wears off in a period.
+        Share of knowledge that ages in a period.
     """
 
     periods: int
@@ -119,11 +119,11 @@ class Rotate(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class Front(Schedule):
-    """Much in the first period, then what wears off is renewed.
+    """Much in the first period, then enough to renew what ages.
 
-    Devices alone: of those who arrive first as many answer at once as x times as many fresh ones in each later period
-    leave, everybody once; newcomers on arrival. Else everybody answers in every period, under shares in the proportions
-    1, x, x and so on. x is the horizon's renewal: with 1 it is `Rotate` or `EvenSplit`, with 0 `Once`.
+    If devices trust nobody, everybody answers once: of the first arrivals some at once, and x times as many in each
+    later period; newcomers on arrival. Otherwise everybody answers in every period, with shares in the proportions 1,
+    x, x and so on. x is the horizon's renewal: with 1 this is `Rotate` or `EvenSplit`, with 0 `Once`.
     """
 
     name: ClassVar[str] = "front"
@@ -183,7 +183,7 @@ def schedule_of(name: str) -> Schedule:
 
 
 def panels_of(schedule: Schedule, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:
-    """Return a schedule's panels, checked: whoever made it, nobody's shares add up to more than the budget.
+    """Return a schedule's panels, after checking that nobody's shares add up to more than the budget.
 
     Raises
     ------

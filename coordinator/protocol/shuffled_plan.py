@@ -1,8 +1,8 @@
-"""Plans of shuffled rounds: how the set mechanism is run in every round, so that the whole of each history holds.
+"""Plans of shuffled rounds: settings of the set mechanism for each round, so that every person's whole history holds.
 
-Rounds have shares of the square of the distance of two normal laws. A rule of thumb says which local epsilon and which
-size of reports that allows; then the privacy profiles of all rounds in which one person answers are composed, and
-budgets are lowered until (epsilon, delta) was certified for each kind of person.
+Rounds share the squared distance of two normal laws. A rule of thumb turns a share into a local epsilon and a size of
+reports; then the privacy profiles of all rounds in which one person answers are composed, and budgets are lowered until
+(epsilon, delta) is certified for each kind of person.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from coordinator.protocol.composition import (
 )
 
 _STEP = 1.01  # Budgets of a shuffler's rounds are lowered by a per cent until the whole plan holds
-_MOST_STEPS = 120  # Budgets are raised to three times the rule of thumb's at most
-_SHARES_ALONE = 2000  # With so many steps down nothing of them is left, and shares of epsilon add up
-_FEW_ROUNDS = 4  # So many kinds of rounds are certified as they are
-_FAR = 1 << 4  # So far apart are steps when it is no longer guessed which of them holds
-_LEAST, _MOST = 1e-30, 0.9  # Deltas that a normal law is compared by
+_MOST_STEPS = 120  # Budgets are raised to at most three times the rule of thumb
+_SHARES_ALONE = 2000  # After this many steps down budgets are nearly 0, and plain shares of epsilon are used
+_FEW_ROUNDS = 4  # Up to this many kinds of rounds are certified with their exact sizes
+_FAR = 1 << 4  # Once strides exceed this, the search bisects instead of guessing
+_LEAST, _MOST = 1e-30, 0.9  # Range of deltas in which the search uses a normal law
 _THOUSANDTHS = 1000  # Local epsilons are whole thousandths, rounded down
 
 
 class SharedRound(NamedTuple):
-    """A round of a shuffler's: honest devices that answer it, at least, and the share of the budget that it has."""
+    """A shuffled round: the least number of honest answers, and its share of the budget."""
 
     devices: int
     share: Fraction
 
 
 def honest_counts(sizes: Collection[tuple[int, Fraction]]) -> Mapping[tuple[int, Fraction], int]:
-    """Return for how many honest devices rounds of so many, each with a share, are certified, at most as many.
+    """Return, for each round's size and share, the number of honest devices to certify it for, at most its size.
 
-    Where there are more than a few kinds of rounds, the numbers are few, so that rounds agree.
+    If there are more than a few kinds of rounds, sizes are rounded down to few numbers, so that rounds coincide.
     """
     few = len(set(sizes)) <= _FEW_ROUNDS
     return {size: size[0] if few else _few_figures(size[0]) for size in sizes}
 
 
 def _few_figures(devices: int) -> int:
-    """Return a number of devices that is no larger, a power of the root of two where it is large."""
+    """Return a number of devices rounded down, if it is large to a power of the root of two."""
     if devices < 32:
         return max(devices, 1)
     return math.floor(2 ** (math.floor(2 * math.log2(devices) + 1e-6) / 2))
@@ -64,7 +64,7 @@ History = tuple[SharedRound, ...]
 def shuffled_plan(
     histories: frozenset[History], *, items: int, padded: int, epsilon: Fraction, delta: float
 ) -> Mapping[SharedRound, SetDesign]:
-    """Return how the set mechanism is run in every round of a plan, so that each history keeps (epsilon, delta).
+    """Return the set mechanism's settings for every round of a plan, so that each history keeps (epsilon, delta).
 
     Parameters
     ----------

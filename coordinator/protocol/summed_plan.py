@@ -1,8 +1,8 @@
-"""Plans of sums: under which noise each round is opened, so that the whole of each history keeps its promise.
+"""Plans of sums: the noise of each round, chosen so that every person's whole history keeps the promise.
 
-Of Gaussian noise rounds have shares of the square of the distance of two normal laws, changes / sigma^2, which adds up.
-Noise of sums is discrete, so that each history is certified by its own law, and deviations are raised until it holds.
-Laplace noise has no delta, and shares are of epsilon.
+With Gaussian noise, rounds share the squared distance of two normal laws, changes / sigma^2, which adds up. Because the
+noise is discrete, each history is certified by its exact law, and deviations are raised until it holds. Laplace noise
+has no delta; there rounds share epsilon.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RoundNoise(NamedTuple):
 
 
 class SumRound(NamedTuple):
-    """A round of sums, as far as what it gives away depends on it."""
+    """The properties of a round of sums that determine its privacy loss."""
 
     deviation: float  # Of a dose; 0 of Laplace noise
     changes: int  # Coordinates of the sums that one person changes by one

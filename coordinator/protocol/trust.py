@@ -1,7 +1,7 @@
-"""Who stands between devices and server: what a shuffler hands on, and whose answers were opened.
+"""Shuffler and two servers: what a shuffler hands on, and the record of whose answers were opened.
 
-Two openings of one query that differ by a device lay it bare, so that a round that is asked again, whoever answers now,
-is opened of the same devices again, or not at all; the same holds of each of two servers.
+Two openings of one query that differ by one device reveal its answer. A round that is repeated is therefore opened for
+the same devices again, whoever answers now, or not at all; this holds for each of two servers as well.
 """
 
 import base64
@@ -66,7 +66,7 @@ class ShuffledRound(Checked):
 
 
 class OpeningBook(Protocol):
-    """An ordered list of lines about devices, which nobody can write past a line that he has not read."""
+    """An ordered list of lines about devices; only a writer who has read all of it can append."""
 
     def book(self, first: int, stop: int, position: int, lines: Sequence[str], opener: str) -> tuple[int, list[str]]:
         """Book an opener's lines unless it has others after ``position``; return their number, and the new ones."""
@@ -88,11 +88,11 @@ class BookActor:
 
 
 class OpeningError(LostError):
-    """Devices of a round that was opened before are out of reach, and it is not opened of others."""
+    """Devices of a round that was opened before are out of reach; the round is not opened for others."""
 
 
 class Opening(NamedTuple):
-    """Whose answers were opened: of devices from ``first`` on those of a mask."""
+    """The devices whose answers were opened: those that the mask marks from ``first`` on."""
 
     first: int
     mask: Bools
@@ -112,7 +112,7 @@ class Opening(NamedTuple):
 
 
 class Openings:
-    """What one opener, by its name, has opened; without a book it is known as long as this process lives."""
+    """What one opener has opened; without a book the record ends with this process."""
 
     def __init__(
         self,
@@ -123,15 +123,15 @@ class Openings:
         answers: int | None = None,
         users: int = MOST_DEVICES,
     ) -> None:
-        # Every line names the agreement by its digest. Of a device at most so many answers are opened, and no line is
-        # about others than so many users.
+        # Every line names the agreement by its digest. At most ``answers`` of each device are opened, and every line is
+        # about devices below ``users``.
         self._opener, self._book, self._position = opener, book, 0
         self._agreement, self._answers, self._users = agreement, answers, users
         self._openings = dict[bytes, list[Opening]]()  # By query id
         self._counts = np.zeros(0, np.int32)  # Answers of each device that were opened, where these are limited
 
     def mask(self, query: Query, first: int, count: int) -> Bools | None:
-        """Return whose answers were opened where these devices were asked before; None if nobody's were."""
+        """Return whose answers were opened when these devices were asked before; None if nobody's were."""
         self._read()
         openings = self._openings.get(query.id, [])
         return next(
@@ -139,7 +139,7 @@ class Openings:
         )
 
     def note(self, query: Query, first: int, mask: Bools) -> None:
-        """Note what is about to be opened, before anybody sees it; refuse what differs by some of its devices."""
+        """Record an opening before anybody sees it; refuse one that differs from an earlier one by some devices."""
         new = Opening(first, mask, query.period)
         line = opening_line(query.id, new, self._agreement)
         while mask.any():
@@ -175,7 +175,7 @@ class Openings:
         )
 
     def _hold(self, query_id: bytes, opening: Opening) -> None:
-        """Take an opening in, and count what was opened of each device."""
+        """Record an opening, and count each device's opened answers."""
         self._openings.setdefault(query_id, []).append(opening)
         stop = opening.first + opening.mask.size
         if self._answers is None:
@@ -185,7 +185,7 @@ class Openings:
         self._counts[opening.first : stop] += opening.mask
 
     def _read(self, *lines: str) -> bool:
-        """Book lines unless there are new ones, which are taken in; return whether there were."""
+        """Book lines, unless others have added new ones; then read these and return True."""
         if self._book is None:
             return False
         self._position, new = self._book.book(0, MOST_DEVICES, self._position, lines, self._opener)
@@ -227,7 +227,7 @@ def read_opening(line: str, users: int) -> tuple[bytes, Opening, bytes]:
 
 
 def require_agreement(began: str, digest: bytes, agreed: bytes) -> None:
-    """Refuse what was asked or begun, as the text says, under another agreement."""
+    """Refuse what was asked or begun under another agreement; ``began`` says what."""
     if digest != agreed:
         other, here = (content.hex()[:8] or "none" for content in (digest, agreed))
         raise AgreementError(
@@ -236,7 +236,7 @@ def require_agreement(began: str, digest: bytes, agreed: bytes) -> None:
 
 
 def require_again(query: Query, opened: Bools, answering: Bools) -> None:
-    """Refuse to open a round anew of which some devices that were opened before do not answer now."""
+    """Refuse to reopen a round if a device opened before no longer answers."""
     if missing := int((opened & ~answering).sum()):
         raise OpeningError(
             f"{missing:,} of {int(opened.sum()):,} devices whose answers to {query} were opened before are out of "

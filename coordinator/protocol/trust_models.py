@@ -58,7 +58,7 @@ class TrustModel:
 
 
 def sentences(*clauses: str) -> str:
-    """Return clauses as sentences.
+    """Return sentences made of clauses.
 
     >>> sentences("nobody is trusted", "", "epsilon holds")
     'Nobody is trusted. Epsilon holds.'

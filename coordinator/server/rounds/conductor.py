@@ -77,11 +77,11 @@ class ServerProcess(Protocol[R, O_co]):
         """Return the result of all rounds."""
 
     def progress(self) -> RunProgress:
-        """Return how far the rounds have come; the fleet knows ``count``. Another thread may call this."""
+        """Return the progress of the rounds; the fleet knows ``count``. Another thread may call this."""
 
 
 class ServerSpec(Protocol[R, O_co]):
-    """What a server process is started from: public, and small enough to be sent to the coordinator."""
+    """What starts a server process: public, and small enough to send to the coordinator."""
 
     @property
     def custom(self) -> CustomMechanism | None:
@@ -93,7 +93,7 @@ class ServerSpec(Protocol[R, O_co]):
 
     @property
     def agreement(self) -> Agreement | None:
-        """What its queries are asked under; None where nothing was agreed, as in families without queries."""
+        """The agreement of its queries; None if there is none, as in families without queries."""
 
     def rehearsal(self) -> Query | None:
         """Return the first query, so that its code can be compiled in advance; None if there is none."""

@@ -1,4 +1,4 @@
-"""Policies of one mechanism each: groups of devices that are asked in turn, and item queries until all are learned."""
+"""Policies for single mechanisms: groups of devices in turn, and item queries until all items are learned."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from coordinator.server.rounds.state import Ask, ServerState, total
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Each device is in one group, and answers one question under its whole epsilon.
+    """Each device is in one group, and answers one question with its whole epsilon.
 
-    Which items later groups are asked about, and how large their sets are, follows from what earlier ones released.
+    The releases of earlier groups determine the items and the set sizes of later ones.
     """
 
     design: GroupedSets  # What is asked, and where the groups end
@@ -52,18 +52,18 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledGroups:
-    """Groups behind a shuffler, each of which is shuffled apart: its own number of devices amplifies its epsilon."""
+    """Groups that are shuffled separately: each group's epsilon is amplified by its own number of devices."""
 
     groups: Groups  # What is asked, under the central epsilon
     guarantee: GroupGuarantee
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next group's round, under the local epsilon that keeps the central one; None after the last."""
+        """Return the next group's round, with the local epsilon that keeps the central one; None after the last."""
         ask = self.groups.next_query(state)
         return ask and Ask(query=self._local(ask.query, ask.stop - ask.first), first=ask.first, stop=ask.stop)
 
     def rehearsal(self, devices: int) -> list[tuple[Query, int]]:
-        """Return each group's query for so many devices, as if the first items were most liked, and its honest ones."""
+        """Return each group's query, as if the first items were the most liked, and its honest devices."""
         design = cast("LikedPairs", self.groups.design)
         ends, queries = design.group_ends(devices), list[tuple[Query, int]]()
         pool = np.arange(design.top, dtype=np.int32) if design.ranks_first else None
@@ -80,7 +80,7 @@ class ShuffledGroups:
     def _local(self, query: Query, devices: int) -> Query:
         """Return a group's query under its local epsilon."""
         design, share = cast("LikedPairs", self.groups.design), SHARE
-        if together(query) == 1:  # as many likes as its pairs are of, where the central epsilon would say fewer
+        if together(query) == 1:  # use all of a device's likes; the central epsilon would suggest fewer
             query = replace(query, parameters={**query.parameters, PADDED: float(design.device_likes)})
         else:
             share = pairs_of(design.device_likes) / pairs_of(design.top) / 2
@@ -98,7 +98,7 @@ def groups_policy(setting: Setting) -> Groups | ShuffledGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceAndPairs:
-    """All devices answer twice: about likes of all items, and about pairs of those that come out on top."""
+    """All devices answer twice: first about likes of all items, then about pairs of the top items."""
 
     design: LikedPairTotals
     epsilon: Epsilon  # What a device spends in both rounds together [nats]; None for no noise

@@ -1,4 +1,4 @@
-"""Policies: how they are asked and checked, schedules and elimination by doubt; made by name."""
+"""Policies: asking and checking them, fixed rounds, and elimination by doubt; made by name."""
 
 import copy
 import math
@@ -53,7 +53,7 @@ class PurityCheck:
     """Checks that a policy is a pure function of the state: a fresh copy must ask what the policy itself asks."""
 
     def __init__(self, policy: Policy) -> None:
-        # a resumed run relies on this: it goes on with a new policy that has not seen the earlier rounds
+        # a resumed run relies on this: its new policy has not seen the earlier rounds
         self._copy: Policy | None = None
         if not type(policy).__module__.startswith(_OURS):
             try:
@@ -93,7 +93,7 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
 
 
 def _complaints(ask: Ask, query: Query, state: ServerState) -> Iterator[str]:
-    """Yield what is wrong with a round about a valid query; only the first complaint is sure to make sense."""
+    """Yield the errors of a round with a valid query; later ones may only follow from the first."""
     if query.round != state.round_number:
         yield f"its query says round {query.round}; coins of a round are used once, give {state.round_number}"
     for name, device in (("first", ask.first), ("stop", ask.stop)):
@@ -173,13 +173,13 @@ class Fixed:
 
 # How rounds are sized, by `Eliminate` and, with a goal of its own, by `ItemByItem`: see `_pilot` and `_next`
 PILOT = 0.15
-"""The first round brings each item so far towards being decided, if users like all items of a cluster or none."""
+"""The first round gathers this share of the information that decides an item if users like whole clusters or none."""
 SHARE, MORE, MOST = 0.18, 2.0, 0.8
-"""A later round should decide this share of the open items and two more, but at most the last share of them."""
+"""A later round should decide ``SHARE`` of the open items plus ``MORE``, but at most ``MOST`` of them."""
 GROWTH = 0.35
-"""It asks at most this share of the users asked so far, so that the round after it can use what it learns."""
+"""A round asks at most this share of the users asked so far, so that the next one can use its results."""
 LEAST, LEAST_ALONE = 0.04, 0.25
-"""But it adds at least this share to the information about its items, for several items and for one."""
+"""But a round adds at least this share to the information about its items, for several items and for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ class ItemByItem:
 
 
 def users_of_elimination(setting: Setting) -> float:
-    """Return about how many users `Eliminate` asks in all, by `information_to_decide`; rounds of any size."""
+    """Return roughly how many users `Eliminate` asks in all, by `information_to_decide`, with rounds of any size."""
     design, total = pool_design(setting.design), 0.0
     for pool in setting.pools:
         query = setting.query(ServerState(devices=1), pool=pool if setting.pool_size else None)
@@ -250,7 +250,7 @@ def users_of_elimination(setting: Setting) -> float:
 
 
 def _some(setting: Setting, state: ServerState, open_ones: Bools) -> Bools:
-    """Return the open items to ask about next: those that least is known of, as many as a pool may have."""
+    """Return the open items to ask about next: those with the least information, at most a pool."""
     assert state.estimates is not None  # because there is a posterior
     if setting.pool_size is None or open_ones.sum() <= setting.pool_size:
         return open_ones
@@ -292,7 +292,7 @@ def _next(
 def users_to_decide(
     posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float, assume_malicious: float = 0.0
 ) -> float:
-    """Return the users after which so many of the open items should be decided, on average."""
+    """Return the number of users that should decide ``goal`` of the open items on average."""
     # Shapes: ``open_ones`` (N,); ``rates`` (M,).
     # The log-odds of an item's cluster against the next one are a Brownian motion in the information I about the item:
     # with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
@@ -318,7 +318,7 @@ def users_to_decide(
 
 
 def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
-    """Return the expected number of items whose log-odds pass the edge after so much drift."""
+    """Return the expected number of items whose log-odds pass the edge after this drift."""
     spread = np.sqrt(2 * drift)
     right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)
     return float(((1 - doubt) * right + doubt * wrong).sum())
@@ -326,7 +326,7 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
-    """A run's options of its policy, beside the setting that every policy gets."""
+    """A run's options for its policy, besides the setting that every policy gets."""
 
     devices: int  # Number of devices that can be asked
     rounds: int = 2  # Number of rounds of policy fixed

@@ -196,14 +196,14 @@ def conduct(
 class QueryPlan:
     """Which queries are asked, and how the server learns from them; see `conductor.ServerSpec`."""
 
-    in_step: ClassVar[bool] = False  # a round that is asked again costs its devices nothing, whatever came before it
+    in_step: ClassVar[bool] = False  # repeating a round costs its devices nothing, whatever came before it
 
     policy: Policy  # What asks
     learner: Learner  # What reads the answers
     devices: int  # Number of devices that can be asked
     budget: Epsilon = None  # What a device may spend in all [nats]; None for no limit
     most_rounds: int = MOST_ROUNDS  # Rounds after which the policy is assumed never to stop
-    agreement: Agreement | None = None  # What every query is asked under
+    agreement: Agreement | None = None  # The agreement of all queries
 
     @property
     def custom(self) -> CustomMechanism | None:

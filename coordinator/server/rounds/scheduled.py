@@ -35,17 +35,17 @@ TENTH = 10  # The place, by size, of the estimate that drift is relative to
 
 
 class AskedRound(NamedTuple):
-    """A round of a schedule, as far as it does not depend on epsilon."""
+    """The part of a scheduled round that does not depend on epsilon."""
 
     period: int
     first: int  # The devices that are asked: from the first one up to, but without, the stop
     stop: int
-    share: Fraction  # Of a device's budget
-    devices: int  # That have not left yet
+    share: Fraction  # Share of a device's budget
+    devices: int  # Devices that have not left yet
 
 
 class ArrivalGroup(NamedTuple):
-    """Devices that arrive in one period and answer in the same periods; they are neighbours."""
+    """Devices with adjacent addresses that arrive in one period and answer in the same periods."""
 
     arrival: int
     first: int
@@ -54,24 +54,24 @@ class ArrivalGroup(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """The rounds of a schedule, and which devices are whose."""
+    """The rounds of a schedule, and the groups of devices that answer them."""
 
     rounds: tuple[AskedRound, ...]
-    answers: int  # Of a device, at most
+    answers: int  # Most answers of a device
     groups: tuple[ArrivalGroup, ...]
 
     @property
     def smallest(self) -> int:
-        """Devices of the smallest round."""
+        """Number of devices in the smallest round."""
         return min(part.devices for part in self.rounds)
 
     @property
     def equal(self) -> bool:
-        """Whether all answers have one share of a budget."""
+        """Whether all answers have the same share of the budget."""
         return len({part.share for part in self.rounds}) == 1
 
     def histories(self) -> set[tuple[AskedRound, ...]]:
-        """Return the rounds in which one device answers, for every kind of device there is."""
+        """Return the rounds in which a device answers, for each kind of device."""
         every = {
             tuple(part for part in self.rounds if part.first <= group.first and group.stop <= part.stop)
             for group in self.groups
@@ -81,10 +81,10 @@ class Asking(NamedTuple):
 
 
 def asking(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int], churn: float = 0.0) -> Asking:
-    """Return the rounds of a schedule among so many devices that arrive in each period, the first one first.
+    """Return the rounds of a schedule; ``arrivals`` counts the devices that arrive in each period.
 
-    Devices of a panel are neighbours, the last of whom leave first: who they are says nothing, since addresses are
-    drawn. Stretches are asked with those who left, and who do not answer.
+    A panel has adjacent addresses, and its last devices leave first; addresses are random, so this reveals nothing. A
+    round also asks the devices that have left, which do not answer.
     """
     groups = _groups(schedule, horizon, arrivals)
     periods = range(1, horizon.periods + 1)
@@ -109,7 +109,7 @@ def _name_of(schedule: Schedule) -> str:
 
 
 def _groups(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int]) -> tuple[ArrivalGroup, ...]:
-    """Return the groups, those that answer first at the lowest addresses, so that few stretches answer together."""
+    """Return the groups, first answerers at the lowest addresses, so that a round has few ranges of addresses."""
     sizes = list[tuple[int, int, tuple[Fraction, ...]]]()
     for arrival, devices in enumerate(arrivals, 1):
         if not devices:
@@ -130,7 +130,7 @@ def _groups(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int]) -> tu
 
 
 def _joined(groups: Sequence[ArrivalGroup], period: int, churn: float) -> Iterator[tuple[int, int, Fraction, int]]:
-    """Yield the stretches that answer in a period, their share, and devices there; neighbours of one share as one."""
+    """Yield a period's ranges of addresses, shares and numbers of devices; adjacent ranges of one share are joined."""
     answering = [group for group in groups if group.shares[period - 1] and group.first < group.stop]
     begin, end, share, devices = 0, 0, Fraction(0), 0
     for group in answering:
@@ -146,12 +146,12 @@ def _joined(groups: Sequence[ArrivalGroup], period: int, churn: float) -> Iterat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """Asks the rounds of a plan, one after the other; each is about the ratings of its period."""
+    """Asks the rounds of a plan in order; each is about the ratings of its period."""
 
     setting: Setting  # Design, privacy and public coins
     plan: tuple[PlannedRound, ...]
-    designs: tuple[Design, ...]  # Of each round
-    delta: float = 0.0  # Of the whole plan, where two servers open sums
+    designs: tuple[Design, ...]  # One for each round
+    delta: float = 0.0  # Delta of the whole plan, if two servers open sums
 
     @property
     def rounds(self) -> int:
@@ -159,7 +159,7 @@ class Scheduled:
         return len(self.plan)
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next round, or None after the last, or where nothing says what to ask about."""
+        """Return the next round; None after the last, or if a withheld round leaves no items to ask about."""
         if state.round_number == len(self.plan):
             return None
         part = self.plan[state.round_number]
@@ -175,10 +175,10 @@ class Scheduled:
         return Ask(query=query, first=part.first, stop=part.stop)
 
     def _query(self, state: ServerState, header: QueryHeader) -> Query | None:
-        """Return what the round asks.
+        """Return the round's query.
 
-        Of pairs the first period ranks all items, and each later one asks about pairs of those that came out on top;
-        None if the first one was withheld.
+        For pairs, the first period ranks all items, and each later one asks about pairs of the top items; None if the
+        first one was withheld.
         """
         design = self.designs[state.round_number]
         if not isinstance(design, LikedPairTotals):
@@ -193,18 +193,18 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeingLearner(Learner):
-    """Reads every round's estimates; those of earlier periods lose information, as shares drift.
+    """Reads every round's estimates; earlier ones lose information, because shares of likes drift.
 
     Between periods an estimate's variance grows by ``(s f)^2``, with f the tenth largest estimate: a Kalman filter of a
-    random walk, begun without a prior. With s 0 it pools all periods, with an infinite s the latest one is read alone.
+    random walk without a prior. With s 0 it pools all periods, with an infinite s it uses only the latest.
     """
 
     design: InWorld
     clusters: int
     ageing: float  # s, of a period
-    # Items that come with the second period and each later one, of which nothing is known yet; a public event
+    # New items of the second period and each later one; a public event, after which nothing is known about them
     new_items: tuple[Indices, ...] = ()
-    memoized: bool = False  # Whether answers are repeated, and with them their noise
+    memoized: bool = False  # Whether devices repeat answers, with the same noise
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ class AgeingLearner(Learner):
         return (self.design.name,)
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
-        """Return the state after a round, with estimates as old as they are then."""
+        """Return the state after a round, with earlier estimates aged up to its period."""
         period, before = ask.query.period, max((earlier.query.period for earlier in _asks(state)), default=0)
         periods = period - before
         if periods and state.estimates is not None:
@@ -223,22 +223,22 @@ class AgeingLearner(Learner):
         return replace(after, by_period=(*earlier, after.estimates))
 
     def _later(self, estimates: Estimates, before: int, period: int) -> Estimates:
-        """Return the estimates of one period in another one, in which nothing is known of items that came since."""
+        """Return estimates aged from one period to a later one; new items have no information."""
         aged = self.aged(estimates, period - before)
         for items in self.new_items[before - 1 : period - 1]:
             aged.weighted[items] = aged.information[items] = 0.0
         return aged
 
     def errors(self, state: ServerState) -> Floats:
-        """Return the standard errors of the estimates, shape (N,), where the same people answer in several periods.
+        """Return the standard errors of the estimates, shape (N,), also if the same people answer in several periods.
 
-        A filter takes the periods' errors for independent ones, and people who answer again are the same sample:
-        whatever their answers' own noise is, ``f (1 - f) / n`` is no smaller after three periods of a standing taste.
+        The filter assumes independent errors, but people who answer again are the same sample: if tastes stay, their
+        sampling variance ``f (1 - f) / n`` is no smaller after three periods, whatever the noise of their answers is.
         """
         asks, estimates = _asks(state), state.by_period[-1]
         periods = sorted({ask.query.period for ask in asks})
         repeated = self.design.mechanism.repeated_variance(asks[0].query, self.design.world, estimates.value)
-        if self.memoized:  # then all that one period does not know, at most
+        if self.memoized:  # an upper bound: the whole variance of one period
             repeated = state.counts[0].answered / state.by_period[0].information
         weights, before = np.zeros((len(periods), estimates.value.size)), 0.0 * estimates.information
         for number, (period, after) in enumerate(zip(periods, state.by_period, strict=True)):
@@ -252,12 +252,12 @@ class AgeingLearner(Learner):
         return np.sqrt(variance)
 
     def aged(self, estimates: Estimates, periods: int) -> Estimates:
-        """Return estimates as many periods later."""
+        """Return estimates aged by this many periods."""
         values, tenth = estimates.value, min(TENTH, estimates.value.size)
         level = max(float(-np.partition(-values, tenth - 1)[tenth - 1]), 0.0)
         added = periods * (min(self.ageing, 1e6) * level) ** 2
         information = estimates.information / (1 + added * estimates.information)
-        if math.isinf(self.ageing):  # exactly, since what is left would order items whose counts are equal
+        if math.isinf(self.ageing):  # exactly 0, since any remainder would order items with equal counts
             information = np.zeros_like(information)
         return Estimates(weighted=values * information, information=information)
 
@@ -279,9 +279,9 @@ def _asks(state: ServerState) -> tuple[Ask, ...]:
 
 
 def _both(asks: Sequence[Ask], periods: Sequence[int]) -> Floats:
-    """Return how many people answer in both of two periods, over the product of both numbers, shape (T, T).
+    """Return how many people answer in both of two periods, divided by the product of both numbers, shape (T, T).
 
-    It is 0 for a period and itself. Whoever drops out of either does so by a coin, so that all stand for them.
+    The diagonal is 0. Devices drop out by their own coins, so the devices asked represent those that answer.
     """
     ends = sorted({end for ask in asks for end in (ask.first, ask.stop)})
     there = np.zeros((len(periods), max(len(ends) - 1, 1)))
@@ -294,9 +294,9 @@ def _both(asks: Sequence[Ask], periods: Sequence[int]) -> Floats:
 
 
 def renewal_share(ageing: float, item_arrivals: float = 0.0, noise: float = 0.234) -> Fraction:
-    """Return the share of what is known that a period wears off; see `renewal`.
+    """Return the share of knowledge that ages in a period; see `renewal`.
 
-    The relative noise at which a list of ten just keeps 95 % of popularity's worth was measured in a made world of
-    2,000 items.
+    The default noise is the relative noise at which a list of ten just keeps 95 % of popularity's worth, measured in a
+    made world of 2,000 items.
     """
     return Fraction(renewal(ageing, item_arrivals, noise)).limit_denominator(1000)

@@ -20,11 +20,11 @@ from coordinator.server.rounds.state import Ask, ServerState
 def beliefs(
     state: ServerState, design: InWorld, *, clusters: int, failure: float, assume_malicious: float = 0.0
 ) -> tuple[Posterior, Estimates]:
-    """Return the posterior of a state, whose doubts withstand liars, and the estimates that it rests on."""
+    """Return the posterior of a state, with doubts that withstand liars, and the estimates behind it."""
     if state.estimates is None:
         raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
-    # Reading a round of centred ratings requires to know how much users like its items. Its centres were the best
-    # estimates when it was asked; better ones are known now, so such rounds are read again by a mixture fitted to all.
+    # To read a round of centred ratings one must know how much users like its items. Its centres were the best
+    # estimates at that time; today's are better, so such rounds are read again by a mixture fitted to all rounds.
     expected = expected_levels(state.estimates, clusters=clusters) if state.readings.centred else None
     estimates = state.estimates if expected is None else state.readings.anew(design, expected)
     posterior = believe(estimates, clusters=clusters, failure=failure)
@@ -62,11 +62,11 @@ LARGEST_ROUND = 1 << 40  # Users of a round at most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGuarantee:
-    """What groups of devices are promised that are each shuffled apart."""
+    """The guarantee of groups of devices that are shuffled separately."""
 
     epsilon: Epsilon  # The central epsilon of an answer [nats]
-    delta: float  # And its delta
-    honest: float  # Share of a group's devices that are counted on to answer, and honestly
+    delta: float  # The central delta of an answer
+    honest: float  # Assumed share of a group's devices that answer honestly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +88,15 @@ class Setting:
     answers_per_device : int
         Most queries m that a device answers, each under ``epsilon / m``.
     pool_size : int or None
-        Most items that a query should be about; None for all. Liars move fewer items at a time then.
+        Most items of a query, so that liars move fewer items at a time; None for all.
     assume_malicious : float
-        Share of liars in each round's answers that decided items must withstand; 0 if nobody is thought to lie.
+        Share of liars in each round's answers that decisions must withstand; 0 for none.
     smallest_round : int
-        Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
+        Fewest devices that a round asks, because a shuffler hides each among them; 0 without a shuffler.
     groups : GroupGuarantee or None
-        What groups are promised that are each shuffled apart; None where nobody shuffles.
+        Guarantee of groups that are shuffled separately; None without a shuffler.
     own_questions : bool
-        Whether devices draw their questions from private coins; then `send` says so in every query.
+        Whether devices draw their questions from private coins; `send` marks every query accordingly.
     """
 
     design: Design
@@ -125,7 +125,7 @@ class Setting:
         return 1 - self.confidence
 
     def header(self, state: ServerState) -> QueryHeader:
-        """Return what the next round's query has, whatever it asks; an answer takes an exact share of epsilon."""
+        """Return the header of the next round's query; an answer takes an exact share of epsilon."""
         epsilon = None if self.epsilon is None else self.epsilon / self.answers_per_device
         return {"round_number": state.round_number, "public_seed": self.public_seed, "epsilon": epsilon}
 
@@ -171,8 +171,8 @@ class Setting:
         """Return a round that asks the next devices in line.
 
         Devices are asked in order. After the last device the first ones follow if devices may answer again. A round
-        never goes beyond the last device. It asks `smallest_round` devices at least, and all that are left before the
-        last one where these are too few for another round.
+        never goes beyond the last device. It asks at least `smallest_round` devices, and takes the remaining ones too
+        if they are too few for another round.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Setting:
 
 
 def information_to_decide(setting: Setting, widest: float) -> float:
-    """Return the information that an item takes on average until it is decided, levels as far apart as can be."""
+    """Return the mean information needed to decide an item if levels are as far apart as possible."""
     # Its log-odds stop at ``A = ln((1 - a) / a)``, where a is an item's share of the failure, and by then it has
     # brought ``2 (1 - 2 a) A / g^2`` with levels g apart (Wald, 1945).
     share, gap = setting.failure / setting.design.items, widest / (setting.clusters - 1)

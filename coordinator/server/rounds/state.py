@@ -1,4 +1,4 @@
-"""The untrusted server as a state machine without input or output, and how far it has come in public numbers."""
+"""The untrusted server as a state machine without input or output, and its progress in public numbers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from coordinator.protocol.statistics.statistic import Statistic, merge
 class RunProgress:
     """How far the server has come."""
 
-    count: int = 0  # Answers, devices or rounds that have come in, with those of the round that goes on
-    restored: int = 0  # Of these, those that a resumed run read from its folder
-    rounds: int = 0  # Rounds, batches or clients that are over
-    planned: int | None = None  # How many of them there will be, where that is known beforehand
-    # Answers in the rounds that are over; None where units are counted that are whole experiments
+    count: int = 0  # Answers, devices or rounds so far, those of the current round included
+    restored: int = 0  # How many of these a resumed run read from its folder
+    rounds: int = 0  # Finished rounds, batches or clients
+    planned: int | None = None  # Their final number, if it is known in advance
+    # Answers in finished rounds; None if whole experiments are counted
     answers: int | None = 0
-    # Devices in these rounds that refused, for lack of budget or without their keeper; None where they do not say so
+    # Devices that refused in finished rounds, for lack of budget or keeper; None if they do not report it
     refused: int | None = 0
-    # What a device has spent at most in the rounds that are over, by what it was asked [nats]; infinite where answers
-    # have no noise, None as for ``answers``
+    # The most that any device has spent in finished rounds, by the queries it got [nats]; infinite if answers have no
+    # noise, None as for ``answers``
     epsilon: float | None = 0.0
-    # Items that were not decided when the latest round was asked, where the policy asks about these only
+    # Items that were undecided at the latest round, if the policy asks only about these
     undecided: int | None = None
 
 
 class Spending:
-    """What devices have spent, as follows from what they were asked: nobody answers beyond the budget. Exact."""
+    """What devices have spent, exactly, computed from their queries: no device answers beyond its budget."""
 
     def __init__(self, budget: Epsilon) -> None:
         self._budget = budget
@@ -49,7 +49,7 @@ class Spending:
         self.most = 0.0
 
     def ask(self, first: int, stop: int, cost: Epsilon) -> None:
-        """Book a question to devices ``first`` to ``stop - 1``; those refuse it whose budget it exceeds."""
+        """Charge devices ``first`` to ``stop - 1`` for a query; devices without enough budget refuse it."""
         start, end = self._cut(first), self._cut(stop)
         for at in range(start, end):
             after = add(self._spent[at], cost)
@@ -58,7 +58,7 @@ class Spending:
                 self.most = max(self.most, as_float(after))
 
     def _cut(self, device: int) -> int:
-        """Let a stretch begin at a device, and return its place."""
+        """Make a range begin at a device, and return the range's index."""
         at = bisect_left(self._starts, device)
         if at == len(self._starts) or self._starts[at] != device:
             self._starts.insert(at, device)
@@ -68,7 +68,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Centred:
-    """A round about centred ratings, and its counts about the M items of its pool alone, shape (M,)."""
+    """A round about centred ratings, with counts only for the M items of its pool, shape (M,)."""
 
     query: Query
     inside: ScoreStatistic
@@ -97,13 +97,13 @@ class AnchorRound:
 
     @property
     def plain(self) -> bool:
-        """Whether it asked for first-order signs, which no guess turns: there is one class."""
+        """Whether it asked for first-order signs, which no guess can turn because there is only one class."""
         return self.turned and self.query.arrays[PRIOR].size == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """The rounds so far: those that are read once, and those that are read again when estimates improve."""
+    """The rounds so far: some are read once, others again whenever estimates improve."""
 
     settled: Estimates | None = None  # Sum of the estimates of all rounds that are read once
     centred: tuple[Centred, ...] = ()  # Rounds about centred ratings, and rounds of anchor sensing, in order
@@ -122,7 +122,7 @@ class Readings:
         return replace(self, centred=(*self.centred, Centred(query=query, inside=inside)))
 
     def anew(self, design: InWorld, expected: Floats) -> Estimates:
-        """Return the estimates of all rounds, at least one, if users like items as ``expected``, shape (N,)."""
+        """Return the estimates of all rounds (at least one) for users who like items as ``expected``, shape (N,)."""
         total = self.settled
         for centred in self.centred:
             estimates = design.read(centred.query, centred.whole(), expected)
@@ -181,7 +181,7 @@ class ServerState:
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
     by_period : tuple of Estimates
-        Where time counts, the estimates at the end of each period so far that was asked about.
+        With periods, the estimates at the end of each period that had a round.
     """
 
     devices: int
@@ -212,8 +212,8 @@ class ServerState:
 class Policy(Protocol):
     """Decides which query comes next, as a pure function of what the server knows.
 
-    A policy may have two attributes more, which only serve to show how far a run has come: ``rounds``, where it knows
-    how many there will be, and a true ``asks_undecided``, where its pools are the items that are not decided.
+    A policy may have two more attributes, which only serve to show progress: ``rounds``, if it knows their number, and
+    a true ``asks_undecided``, if its pools are the undecided items.
     """
 
     def next_query(self, state: ServerState) -> Ask | None:
