@@ -32,9 +32,9 @@ def sections() -> dict[str, dict[str, str]]:
     for name, experiment in EXPERIMENTS.items():
         alone = (column for column in experiment.columns if column.meaning and column.name not in common)
         every[f"blindrec {name}"] = {column.name: column.meaning for column in alone}
-    lists = {"Every result": EVERY_RESULT, "Tables of a run": IN_TABLES, "Plans": plan.COLUMNS}
-    lists |= {"Comparisons": summary.COLUMNS} | {f"Sweeps: {name}": kind_of(name).columns for name in KINDS}
-    return every | {title: {column.name: column.meaning for column in lists[title]} for title in lists}
+    lists = {"Every result": EVERY_RESULT, "Tables of a run": IN_TABLES, "Plans": plan.MEANINGS}
+    lists |= {"Comparisons": summary.MEANINGS} | {f"Sweeps: {name}": kind_of(name).meanings for name in KINDS}
+    return every | lists
 
 
 def columns() -> Iterator[Column[Any]]:

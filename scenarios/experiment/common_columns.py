@@ -3,7 +3,7 @@
 from typing import Any
 
 from scenarios.backends.session import SessionResult
-from scenarios.show.columns import Average, Column, columns_of
+from scenarios.show.columns import Average, Column
 
 TRUST_MODEL: Column[Any] = Column("trust_model", "trust model", "who has to be trusted so that the guarantee holds")
 GUARANTEE: Column[Any] = Column(
@@ -98,26 +98,22 @@ def of_held_out(*, held_out: str, hit_rate: str) -> tuple[Column[Any], ...]:
     )
 
 
-EVERY_RESULT = columns_of(
-    {
-        "people": "persons of a file",
-        "backend_reason": "why this backend was chosen",
-        "provenance": "the command, when it ended, versions, and the digest of a file of ratings",
-        "repeat": "number of seeds",
-        "runs": "the records of the single seeds",
-        "intervals": "the intervals of 95 % of means over seeds, by column",
-        "level": "confidence of the intervals",
-    }
-)
-IN_TABLES = columns_of(
-    {
-        "epsilon_added": "sum of the epsilons of all periods",
-        "epsilon_horizon": "epsilon of all periods together, composed exactly, at the same delta as a period's",
-        "epsilon_left": "what is left of epsilon over all periods if trust fails; null where nothing is",
-        "period": "which period of time, from 1",
-        "spent": "the most that a device had spent by the end of a period, by what it was asked [nats]",
-        "withheld": "that nothing of a period was learned, because too few devices answered; its share stays spent",
-        "error": "held-out error after an iteration",
-    }
-)
+EVERY_RESULT = {
+    "people": "persons of a file",
+    "backend_reason": "why this backend was chosen",
+    "provenance": "the command, when it ended, versions, and the digest of a file of ratings",
+    "repeat": "number of seeds",
+    "runs": "the records of the single seeds",
+    "intervals": "the intervals of 95 % of means over seeds, by column",
+    "level": "confidence of the intervals",
+}
+IN_TABLES = {
+    "epsilon_added": "sum of the epsilons of all periods",
+    "epsilon_horizon": "epsilon of all periods together, composed exactly, at the same delta as a period's",
+    "epsilon_left": "what is left of epsilon over all periods if trust fails; null where nothing is",
+    "period": "which period of time, from 1",
+    "spent": "the most that a device had spent by the end of a period, by what it was asked [nats]",
+    "withheld": "that nothing of a period was learned, because too few devices answered; its share stays spent",
+    "error": "held-out error after an iteration",
+}
 """Of tables of a run, and of all its periods."""

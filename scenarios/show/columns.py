@@ -66,11 +66,6 @@ def record_of(columns: Sequence[Column[S]], run: S, parts: Mapping[str, Any]) ->
     return {name: value for column in columns for name, value in column.of(run, parts).items()}
 
 
-def columns_of(meanings: Mapping[str, str]) -> tuple[Column[Any], ...]:
-    """Return columns of rows that a study makes together, by their names and meanings."""
-    return tuple(Column(name, meaning=meaning) for name, meaning in meanings.items())
-
-
 def read_by(column: Column[Any], value: Callable[[S], Any], **changes: Any) -> Column[S]:
     """Return a column that families share as one of them reads it."""
     shared: Column[S] = replace(column, value=value, **changes)

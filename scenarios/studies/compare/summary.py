@@ -14,7 +14,6 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, DELTA_IN_WORDS, REPLACE, as_json, parse_epsilon
 from coordinator.protocol.trust_models import CHOSEN_RELATION, LADDER, PUBLIC_RATES, SHUFFLED, TRUST
 from scenarios.data.datasets import RatingTable
-from scenarios.show.columns import columns_of
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import (
     Cell,
@@ -464,40 +463,38 @@ def needed(row: Mapping[str, Any]) -> str:
     return f"{short(row['users'])} [{', '.join(ends)}]"
 
 
-COLUMNS = columns_of(
-    {
-        "recall": "share of a person's held-out likes among the ten items ranked first",
-        "coverage": "share of the items that stand on somebody's list",
-        "liar_likes": "likes of one item that one liar is worth",
-        "liar_share": "share of liars that lifts an item nobody likes to the tenth place",
-        "ratings": "file of ratings",
-        "people_in_file": "persons of the file before anything is left out",
-        "public_constants": "settings that are declared and never taken from the file",
-        "rows": "a row for each trust model, mechanism, epsilon and number of people",
-        "features": "whether devices use public features of items",
-        "simulated": "how the row was computed: device by device, or from the exact law of its sum",
-        "seeds": "seeds, each with a split of its own",
-        "over_popularity": "how much more NDCG than plain popularity, in pairs of the same people",
-        "to_popularity": "difference in NDCG from plain popularity, in pairs of the same people",
-        "hit_rate_to_popularity": "difference in hit rate from plain popularity, in pairs of the same people",
-        "to_above": "difference in NDCG from the row named by above",
-        "hit_rate_to_above": "difference in hit rate from the row named by above",
-        "above": "the row that the next smaller trust is compared with",
-        "compared": "whether the row counts among the others, for curves and numbers of people",
-        "messages": "messages of a device on average",
-        "trust_models": "trust models that were asked for",
-        "rungs": "trust models of the ladder, from most trust to none",
-        "trust_in_words": "what each trust model trusts whom with",
-        "share": "share of plain popularity that a list is to reach",
-        "at_most": "whether the fewest people that were measured already reach the share",
-        "few": "largest number of people that was measured and falls short of the share",
-        "many": "smallest number of people that was measured and reaches the share",
-        "least": "fewest people that were measured",
-        "most": "most people that were measured",
-        "coordinator": "what a trusted coordinator saves its clients",
-        "remarks": "what a reader must know of the comparison",
-        "warnings": "those of the remarks that limit what may be believed",
-        "devices": "devices that were simulated one by one",
-    }
-)
+MEANINGS = {
+    "recall": "share of a person's held-out likes among the ten items ranked first",
+    "coverage": "share of the items that stand on somebody's list",
+    "liar_likes": "likes of one item that one liar is worth",
+    "liar_share": "share of liars that lifts an item nobody likes to the tenth place",
+    "ratings": "file of ratings",
+    "people_in_file": "persons of the file before anything is left out",
+    "public_constants": "settings that are declared and never taken from the file",
+    "rows": "a row for each trust model, mechanism, epsilon and number of people",
+    "features": "whether devices use public features of items",
+    "simulated": "how the row was computed: device by device, or from the exact law of its sum",
+    "seeds": "seeds, each with a split of its own",
+    "over_popularity": "how much more NDCG than plain popularity, in pairs of the same people",
+    "to_popularity": "difference in NDCG from plain popularity, in pairs of the same people",
+    "hit_rate_to_popularity": "difference in hit rate from plain popularity, in pairs of the same people",
+    "to_above": "difference in NDCG from the row named by above",
+    "hit_rate_to_above": "difference in hit rate from the row named by above",
+    "above": "the row that the next smaller trust is compared with",
+    "compared": "whether the row counts among the others, for curves and numbers of people",
+    "messages": "messages of a device on average",
+    "trust_models": "trust models that were asked for",
+    "rungs": "trust models of the ladder, from most trust to none",
+    "trust_in_words": "what each trust model trusts whom with",
+    "share": "share of plain popularity that a list is to reach",
+    "at_most": "whether the fewest people that were measured already reach the share",
+    "few": "largest number of people that was measured and falls short of the share",
+    "many": "smallest number of people that was measured and reaches the share",
+    "least": "fewest people that were measured",
+    "most": "most people that were measured",
+    "coordinator": "what a trusted coordinator saves its clients",
+    "remarks": "what a reader must know of the comparison",
+    "warnings": "those of the remarks that limit what may be believed",
+    "devices": "devices that were simulated one by one",
+}
 """Of results and rows of comparisons, where a run's columns have no such name."""

@@ -28,7 +28,6 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.experiment.experiment import Running, run_seeds
 from scenarios.families.main.main_job import MainJob
-from scenarios.show.columns import columns_of
 from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, relation_text, remark, titled, trust_of
 from scenarios.studies.planner.central_plan import central_row, is_predicted, promise_in_words
 from scenarios.studies.planner.least_users import (
@@ -476,44 +475,42 @@ def _share(value: float | bool | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-COLUMNS = columns_of(
-    {
-        "target": "what the numbers of users are for",
-        "holds_for": "the world that a plan holds for",
-        "not_for": "what a plan says nothing about",
-        "designs": "a row for each mechanism and decoder",
-        "users_here": "users that there are, to whom accuracy and exact then refer",
-        "choice": "how the number of questions was set, such as auto",
-        "agreement": "shares of alike pairs that an emulation assumes",
-        "rated_items": "whether rated items are public",
-        "note": "what a reader must know of this row",
-        "emulated": "times that its statistics were drawn; null if it is computed",
-        "answers_per_item": "answers about each item that item queries take",
-        "bounds": "lower bounds of the users that any mechanism needs",
-        "name": "name of the bound or of the setting",
-        "valid": "whether the bound holds here",
-        "binds": "whether it is the largest that holds",
-        "range": "where the bound holds",
-        "source": "where the bound is proved",
-        "failure": "probability with which a learner may fail",
-        "mistakes": "wrong items that are no failure",
-        "recommended": "the recommended row; null if there is none",
-        "recommended_why": "why another row with fewer users is not recommended",
-        "sufficient_users": "users that suffice by Theorem 15",
-        "answer": "who has to be trusted for which worth, with how many people, at what risk; null if there is none",
-        "answer_not": "why nothing can be said of lists; null where something is",
-        "splits": "splits of the file that an answer is a mean over",
-        "words": "the advice in words",
-        "withstanding": "users that each mechanism needs with liars",
-        "cost": "what a run of the recommended plan costs",
-        "check": "a run of the recommended plan",
-        "pool_items": "items that a round asks about",
-        "first_group": "share of devices that are asked about all items",
-        "second_group": "share of devices that rank the items of pairs again",
-        "counted_group": "share of devices that report how many items they like",
-        "padded": "values that a device's set is filled up to",
-        "chosen": "values that a report names",
-        "told": "what a frequency oracle reports: a liked item, or a rated one",
-    }
-)
+MEANINGS = {
+    "target": "what the numbers of users are for",
+    "holds_for": "the world that a plan holds for",
+    "not_for": "what a plan says nothing about",
+    "designs": "a row for each mechanism and decoder",
+    "users_here": "users that there are, to whom accuracy and exact then refer",
+    "choice": "how the number of questions was set, such as auto",
+    "agreement": "shares of alike pairs that an emulation assumes",
+    "rated_items": "whether rated items are public",
+    "note": "what a reader must know of this row",
+    "emulated": "times that its statistics were drawn; null if it is computed",
+    "answers_per_item": "answers about each item that item queries take",
+    "bounds": "lower bounds of the users that any mechanism needs",
+    "name": "name of the bound or of the setting",
+    "valid": "whether the bound holds here",
+    "binds": "whether it is the largest that holds",
+    "range": "where the bound holds",
+    "source": "where the bound is proved",
+    "failure": "probability with which a learner may fail",
+    "mistakes": "wrong items that are no failure",
+    "recommended": "the recommended row; null if there is none",
+    "recommended_why": "why another row with fewer users is not recommended",
+    "sufficient_users": "users that suffice by Theorem 15",
+    "answer": "who has to be trusted for which worth, with how many people, at what risk; null if there is none",
+    "answer_not": "why nothing can be said of lists; null where something is",
+    "splits": "splits of the file that an answer is a mean over",
+    "words": "the advice in words",
+    "withstanding": "users that each mechanism needs with liars",
+    "cost": "what a run of the recommended plan costs",
+    "check": "a run of the recommended plan",
+    "pool_items": "items that a round asks about",
+    "first_group": "share of devices that are asked about all items",
+    "second_group": "share of devices that rank the items of pairs again",
+    "counted_group": "share of devices that report how many items they like",
+    "padded": "values that a device's set is filled up to",
+    "chosen": "values that a report names",
+    "told": "what a frequency oracle reports: a liked item, or a rated one",
+}
 """Of plans and their rows, where a run's columns have no such name."""

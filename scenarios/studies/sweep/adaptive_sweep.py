@@ -31,7 +31,6 @@ from scenarios.config.settings import names_among, parts_of, validated
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.families.main.run import run
-from scenarios.show.columns import columns_of
 from scenarios.show.intervals import (
     CONFIDENCE,
     Interval,
@@ -418,22 +417,20 @@ def adaptive(values: Row) -> Study[SchemeKey, Values]:
     )
 
 
-COLUMNS = columns_of(
-    {
-        "schemes": "a row for each scheme and number of items",
-        "scheme": "one round or adaptive rounds, of which mechanism",
-        "adaptive": "whether rounds adapt",
-        "most_rounds": "rounds of the longest run",
-        "ran_out": "seeds whose users were not enough",
-        "right": "share of seeds in which all labels are right",
-        "trajectory": "one adaptive run round by round",
-        "statistic": "whether devices are simulated or their sums drawn",
-        "exact_epsilon": "epsilon as it was given, as a fraction",
-        "ratio_predicted": "the same quotient as planned",
-    }
-)
+MEANINGS = {
+    "schemes": "a row for each scheme and number of items",
+    "scheme": "one round or adaptive rounds, of which mechanism",
+    "adaptive": "whether rounds adapt",
+    "most_rounds": "rounds of the longest run",
+    "ran_out": "seeds whose users were not enough",
+    "right": "share of seeds in which all labels are right",
+    "trajectory": "one adaptive run round by round",
+    "statistic": "whether devices are simulated or their sums drawn",
+    "exact_epsilon": "epsilon as it was given, as a fraction",
+    "ratio_predicted": "the same quotient as planned",
+}
 KIND = Kind(
-    columns=COLUMNS,
+    meanings=MEANINGS,
     fields=AdaptiveGrid.model_fields,
     read=adaptive,
     help="""\

@@ -31,7 +31,7 @@ from scenarios.families.online.adversaries import halving_world
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 from scenarios.families.online.online_worlds import OnlineWorld
 from scenarios.log import console
-from scenarios.show.columns import columns_of, finite
+from scenarios.show.columns import finite
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
 from scenarios.studies.study import Measure, Row, Study, Values
@@ -635,35 +635,33 @@ def _of_clients(values: Values, options: OnlineSweepOptions) -> ClientsGrid:
     )
 
 
-COLUMNS = columns_of(
-    {
-        "points": "a row for each recommender and point of an axis",
-        "panels": "what each figure shows",
-        "axes": "what varies, with its values",
-        "axis": "name of what varies",
-        "x": "value of what varies",
-        "environment": "who decides what clients and voters like",
-        "epsilon_lower": "lower bound of the epsilon of p-REC itself",
-        "exact_is_bound": "whether epsilon_exact is an upper bound, as it is before N rounds",
-        "loss_exact": "exact expected loss, where it can be computed",
-        "loss_lower_bound": "loss that any algorithm has at least",
-        "loss_se": "standard error of the loss",
-        "privacy_loss": "exact privacy loss, mean over seeds",
-        "privacy_loss_most": "the largest one",
-        "privacy_loss_any": "the same of any voter, peers included",
-        "recommenders": "a row for each recommender, over all clients",
-        "distinct_clients": "different persons among the clients",
-        "services": "clients that were served",
-        "to_plurality": "difference in loss from the plurality of votes",
-        "to_plurality_share": "the same difference by the plurality's loss",
-        "to_random": "difference in loss from random recommendations",
-        "to_random_share": "the same difference by the loss of random recommendations",
-        "world": "how the clients' world was made from the file",
-        "ratings_sha256": "digest of the file of ratings",
-    }
-)
+MEANINGS = {
+    "points": "a row for each recommender and point of an axis",
+    "panels": "what each figure shows",
+    "axes": "what varies, with its values",
+    "axis": "name of what varies",
+    "x": "value of what varies",
+    "environment": "who decides what clients and voters like",
+    "epsilon_lower": "lower bound of the epsilon of p-REC itself",
+    "exact_is_bound": "whether epsilon_exact is an upper bound, as it is before N rounds",
+    "loss_exact": "exact expected loss, where it can be computed",
+    "loss_lower_bound": "loss that any algorithm has at least",
+    "loss_se": "standard error of the loss",
+    "privacy_loss": "exact privacy loss, mean over seeds",
+    "privacy_loss_most": "the largest one",
+    "privacy_loss_any": "the same of any voter, peers included",
+    "recommenders": "a row for each recommender, over all clients",
+    "distinct_clients": "different persons among the clients",
+    "services": "clients that were served",
+    "to_plurality": "difference in loss from the plurality of votes",
+    "to_plurality_share": "the same difference by the plurality's loss",
+    "to_random": "difference in loss from random recommendations",
+    "to_random_share": "the same difference by the loss of random recommendations",
+    "world": "how the clients' world was made from the file",
+    "ratings_sha256": "digest of the file of ratings",
+}
 KIND = Kind(
-    columns=COLUMNS,
+    meanings=MEANINGS,
     fields=OnlineSweepOptions.model_fields | {name: OnlineScenario.model_fields[name] for name in _SCENARIO},
     read=online_study,
     help=f"""\

@@ -18,7 +18,7 @@ from scenarios.config.files import brief
 from scenarios.config.settings import validated
 from scenarios.experiment.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
-from scenarios.show.columns import Average, columns_of, mean_of
+from scenarios.show.columns import Average, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
 from scenarios.show.tables import Cell, interval_of, is_number, remark, show_rows
 from scenarios.studies.study import Row, Study, Values
@@ -201,16 +201,14 @@ def results(values: Row) -> Study[SettingKey, Values]:
     )
 
 
-COLUMNS = columns_of(
-    {
-        "sweep": "kind of the sweep",
-        "settings": "a row for each setting",
-        "setting": "number of the setting",
-        "interval": "confidence of the intervals",
-        "label": "name in tables and figures",
-    }
-)
+MEANINGS = {
+    "sweep": "kind of the sweep",
+    "settings": "a row for each setting",
+    "setting": "number of the setting",
+    "interval": "confidence of the intervals",
+    "label": "name in tables and figures",
+}
 """Most of them are columns of all kinds."""
 KIND = Kind(
-    columns=COLUMNS, fields=ResultsGrid.model_fields, read=results, help="", tables=("units.parquet", "settings.csv")
+    meanings=MEANINGS, fields=ResultsGrid.model_fields, read=results, help="", tables=("units.parquet", "settings.csv")
 )

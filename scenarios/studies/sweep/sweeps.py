@@ -15,7 +15,6 @@ from scenarios.config.files import brief, read_toml
 from scenarios.config.settings import refuse_code
 
 if TYPE_CHECKING:
-    from scenarios.show.columns import Column
     from scenarios.studies.study import Study
 
 
@@ -26,7 +25,7 @@ class Kind:
     fields: Mapping[str, FieldInfo]  # Keys of a grid file; with ``--`` before them on the command line
     read: Callable[[Mapping[str, Any]], Study[Any, Any]]  # Raises `InputError` where nothing can be measured
     help: str  # What `--help` teaches
-    columns: tuple[Column[Any], ...] = ()  # Of its results and their rows, where others have none of that name
+    meanings: dict[str, str]  # Of keys of its results and their rows that no other has, for the site's page
     tables: tuple[str, str] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     def help_with_folder(self) -> str:

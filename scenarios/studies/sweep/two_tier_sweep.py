@@ -27,7 +27,6 @@ from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.log import console
-from scenarios.show.columns import columns_of
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
 from scenarios.show.tables import interval_of, show_attack, show_table
@@ -288,24 +287,22 @@ def two_tier(values: Row) -> Study[TwoTierKey, Values]:
     )
 
 
-COLUMNS = columns_of(
-    {
-        "summary": "a row for each point of the paper's figures",
-        "figure": "number of the paper's figure",
-        "curve": "curve of the figure",
-        "gain": "share by which private devices lower the error",
-        "base": "settings that all units share",
-        "targets": "ratings that the attack guesses",
-        "known": "ratings of a device that the attacker knows",
-        "exact_right": "share of ratings that the attack guesses exactly",
-        "flip_found": "share of releases whose flip the attack finds",
-        "like_error": "standard error of like_right, by devices",
-        "like_right": "share of ratings of which the attack guesses whether they are likes",
-        "rated_auc": "how well the attack separates rated items from others, as an area under the curve",
-    }
-)
+MEANINGS = {
+    "summary": "a row for each point of the paper's figures",
+    "figure": "number of the paper's figure",
+    "curve": "curve of the figure",
+    "gain": "share by which private devices lower the error",
+    "base": "settings that all units share",
+    "targets": "ratings that the attack guesses",
+    "known": "ratings of a device that the attacker knows",
+    "exact_right": "share of ratings that the attack guesses exactly",
+    "flip_found": "share of releases whose flip the attack finds",
+    "like_error": "standard error of like_right, by devices",
+    "like_right": "share of ratings of which the attack guesses whether they are likes",
+    "rated_auc": "how well the attack separates rated items from others, as an area under the curve",
+}
 KIND = Kind(
-    columns=COLUMNS,
+    meanings=MEANINGS,
     fields=TwoTierSweepOptions.model_fields | {name: TwoTier.model_fields[name] for name in _SCENARIO},
     read=two_tier,
     tables=("points.csv", "summary.csv"),

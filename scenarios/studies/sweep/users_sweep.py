@@ -22,7 +22,6 @@ from scenarios.config.files import first_line
 from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import MOST_USERS, Scenario
 from scenarios.data.populations import populate
-from scenarios.show.columns import columns_of
 from scenarios.show.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error
 from scenarios.show.tables import Cell, interval_of, ratio, remark, show_rows, show_table, whole
 from scenarios.studies.planner.least_users import Target
@@ -478,29 +477,27 @@ def show(console: Console, result: Row, title: str) -> None:
         remark(console, f"too few seeds for intervals of {result['confidence']:.0%}: those of U* reach {few:.1%}")
 
 
-COLUMNS = columns_of(
-    {
-        "criterion": "what counts as success: exact, or a share of the items",
-        "inside": "whether the plan lies in the measured interval",
-        "unreached": "seeds that never succeed within the limit",
-        "predicted": "users that the plan says",
-        "fits": "exponents of users against what varies",
-        "slope": "exponent that was measured",
-        "expected": "exponent that the theory says",
-        "covers": "whether the interval holds the expected exponent",
-        "per": "what users are divided by before the fit",
-        "left_out": "settings that a fit leaves out, because a seed never succeeded there",
-        "ratios": "quotients of users of two decoders or mechanisms",
-        "ratio": "quotient of users, median over seeds",
-        "over": "decoder whose users are divided",
-        "under": "decoder by whose users they are divided",
-        "probes": "shares of items right where the plan says a share",
-        "resolution": "relative width at which bisection stops",
-        "most_users": "largest number of users that is tried",
-    }
-)
+MEANINGS = {
+    "criterion": "what counts as success: exact, or a share of the items",
+    "inside": "whether the plan lies in the measured interval",
+    "unreached": "seeds that never succeed within the limit",
+    "predicted": "users that the plan says",
+    "fits": "exponents of users against what varies",
+    "slope": "exponent that was measured",
+    "expected": "exponent that the theory says",
+    "covers": "whether the interval holds the expected exponent",
+    "per": "what users are divided by before the fit",
+    "left_out": "settings that a fit leaves out, because a seed never succeeded there",
+    "ratios": "quotients of users of two decoders or mechanisms",
+    "ratio": "quotient of users, median over seeds",
+    "over": "decoder whose users are divided",
+    "under": "decoder by whose users they are divided",
+    "probes": "shares of items right where the plan says a share",
+    "resolution": "relative width at which bisection stops",
+    "most_users": "largest number of users that is tried",
+}
 KIND = Kind(
-    columns=COLUMNS,
+    meanings=MEANINGS,
     fields=UsersGrid.model_fields,
     read=users,
     tables=("thresholds.parquet", "settings.csv"),
