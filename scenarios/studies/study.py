@@ -209,7 +209,7 @@ def run_study(
             folder,
             opening,
             claim=lambda path: claim(path, study.content),
-            work=lambda session: measure_units(study, session, folder, console),
+            work=lambda session: measure_units(study, session, folder, console, kept=out is not None),
         ) as units,
     ):
         done = StudyOutcome(study=study, units=units, result=(result := study.result(units)))
@@ -232,19 +232,22 @@ def claim(out: Path, content: Row) -> None:
     claim_folder(out, Manifest(kind=SWEEP, scenario=values, source_sha256=None, code_sha256="", command=command))
 
 
-def measure_units(study: Study[K, M], session: Backend, out: Path, console: Console) -> dict[K, M]:
-    """Measure every unit that the folder, which `claim` passed, does not hold yet."""
+def measure_units(
+    study: Study[K, M], session: Backend, out: Path, console: Console, *, kept: bool = True
+) -> dict[K, M]:
+    """Measure every unit that the folder, which `claim` passed, does not hold yet; if ``kept``, it holds each at once."""
     mark = read_manifest(out)
     reporter = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
-    with closing(Units(out, study.from_line, study.line)) as stored:
-        done = dict(stored)
+    with closing(Units(out, study.from_line, study.line)) if kept else nullcontext() as stored:
+        done = dict(stored or {})
         before, units = set(done), study.units(done)
         while True:
             keys = sorted((key for key in units if key not in done), key=study.order)
             stored_units = {key: done[key] for key in units if key in done}
             with counted(reporter, study, stored_units, keys, before=len(before & set(units))) as count_unit:
                 for index, measurement in session.each(measure, [units[key] for key in keys]):
-                    stored.keep(keys[index], measurement)
+                    if stored:
+                        stored.keep(keys[index], measurement)
                     done[keys[index]] = measurement
                     count_unit(keys[index], measurement)
             before = set()
