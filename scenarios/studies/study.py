@@ -235,7 +235,7 @@ def claim(out: Path, content: Row) -> None:
 def measure_units(
     study: Study[K, M], session: Backend, out: Path, console: Console, *, kept: bool = True
 ) -> dict[K, M]:
-    """Measure every unit that the folder, which `claim` passed, does not hold yet; if ``kept``, it gets each at once."""
+    """Measure every unit that the folder, which `claim` passed, does not hold yet; ``kept``: it gets each at once."""
     mark = read_manifest(out)
     reporter = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
     with closing(Units(out, study.from_line, study.line)) if kept else nullcontext() as stored:
