@@ -170,7 +170,9 @@ class ShuffledRounds:
 
     def delta(self, epsilon: float) -> float:
         """Return the bound on delta of one of them."""
-        return shuffled_delta(self.bound, epsilon=epsilon, local_epsilon=self.local_epsilon, devices=self.devices)
+        # Of few devices a grid reaches beyond what is looked at; there a delta is at most as large
+        central = min(epsilon, LARGEST_EPSILON)
+        return shuffled_delta(self.bound, epsilon=central, local_epsilon=self.local_epsilon, devices=self.devices)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

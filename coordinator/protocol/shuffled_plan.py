@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from coordinator.protocol.amplification import SetDesign, rough_set, subset_levels
+from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.composition import (
     ShuffledRounds,
     gaussian_distance,
@@ -130,10 +131,10 @@ def _least_step(reached: Callable[[int], float], nearer: Callable[[int, float], 
 def _design(
     shared_round: SharedRound, square: float, epsilon: Fraction, items: int, padded: int, delta: float
 ) -> SetDesign:
-    central = gaussian_epsilon(math.sqrt(square * shared_round.share), delta)
+    central = min(gaussian_epsilon(math.sqrt(square * shared_round.share), delta), LARGEST_EPSILON)
     best = rough_set(items=items, padded=padded, epsilon=central, devices=shared_round.devices, delta=delta, share=0.1)
     local = Fraction(math.floor(_THOUSANDTHS * best.local_epsilon), _THOUSANDTHS)
-    return best._replace(local_epsilon=max(local, epsilon * shared_round.share))
+    return best._replace(local_epsilon=max(min(local, Fraction(LARGEST_EPSILON)), epsilon * shared_round.share))
 
 
 def _delta_of(

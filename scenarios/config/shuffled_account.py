@@ -228,8 +228,8 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         return _planned_account(scenario, mechanism, asking)
     if asking is not None and not asking.equal:
         raise InputError(
-            f"schedule {scenario.schedule} has unequal shares, which behind a shuffler only set can certify, "
-            f"not {mechanism.name}; choose set, or split"
+            f"schedule {scenario.schedule} has unequal shares, which behind a shuffler only set by exact composition "
+            "can certify; choose both, or split"
         )
     smallest, honest = smallest_round(scenario, mechanism, asking), 1 - (scenario.assume_malicious or 0.0)
     counted, answers = (scenario.expected_answers or EXPECTED) * honest, scenario.answers_per_device

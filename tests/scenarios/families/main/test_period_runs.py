@@ -347,6 +347,12 @@ def test_a_run_with_a_withheld_period_goes_on_to_the_same_digest(
         assert again[name] == whole[name]
 
 
+@pytest.mark.parametrize(("users", "periods", "local"), [(600, 1, 20), (12, 2, 10)])
+def test_a_plan_of_few_devices_or_a_large_epsilon_lets_shares_add_up(users: int, periods: int, local: int) -> None:
+    plan = resolve(months(trust="shuffled", epsilon=20, users=users, periods=periods)).agreement
+    assert {part.epsilon for part in plan.rounds} == {Fraction(local)}
+
+
 def test_devices_and_shuffler_refuse_what_is_no_round_of_their_plan(tmp_path: Path) -> None:
     """Also a second question about a period, for which local epsilons would suffice: histories have one of each."""
     scenario = months(trust="shuffled", schedule="front", users=900)
