@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 from thoroughness import examples
 from worlds import oracle_coins, pair_query, turned_query
 
-from actors.device import Cohort
 from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
-from coordinator.protocol.statistics.signs import AnchorStatistic
-from coordinator.server.aggregation import aggregate
 
 UNIT = 32
 
@@ -97,18 +94,3 @@ def test_synthetic_devices_answer_as_stored_ones_of_the_same_ratings(kind: str) 
     stored = bits_of(worlds.stored_ratings(users, range(60), 150), query, 11, 40)
     assert bits_of(worlds.block_ratings(WORLD), query, 11, 40) == stored
     assert len(set(stored)) == 2
-
-
-def test_counts_are_those_of_a_naive_sum() -> None:
-    query = turned_query(2, 150, 8, np.random.default_rng(2))
-    sensed, scores = np.zeros((2, 150), np.int64)
-    bits = bits_of(worlds.block_ratings(WORLD), query, 0, 75)
-    for device, bit in enumerate(bits):
-        coins = [oracle_coins(query, device, item) for item in range(150)]
-        sensed += [senses for _, senses in coins]
-        scores += [senses and sign == 2 * bit - 1 for sign, senses in coins]
-    statistic = aggregate(query, Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, 75, None).answer(query, 0, 75))
-    assert isinstance(statistic, AnchorStatistic)
-    assert statistic.sensed.tolist() == sensed.tolist()
-    assert statistic.scores.tolist() == scores.tolist()
-    assert (statistic.answered, statistic.ones) == (75, sum(bits))

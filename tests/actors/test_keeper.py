@@ -164,19 +164,6 @@ def write_rows(folder: Path, rows: list[tuple[Any, ...]]) -> None:
     file.close()
 
 
-def test_several_processes_in_turn_write_one_book(tmp_path: Path) -> None:
-    """Devices know how many entries there were; a keeper that is started anew must mean the same ones."""
-    told: list[str] = []
-    for number in range(12):
-        keeper = keeper_on(tmp_path)
-        known, before = keeper.read(0, 60)
-        assert (known, before) == (2 * number, told)
-        two = [Charge(bytes([number, k]), Fraction(1), number, 60).line() for k in range(2)]
-        assert keeper.book(0, 60, known, two[:1]) == (known + 1, [])
-        assert keeper.book(0, 60, known + 1, two[1:]) == (known + 2, [])
-        told += two
-
-
 def test_two_processes_at_a_time_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the first one ends, however it does; what it wrote is then there for the next one, and for any tool."""
     monkeypatch.setattr("actors.database.PATIENCE", 0.01)

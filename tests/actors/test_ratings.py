@@ -46,17 +46,6 @@ def test_drawn_ratings_are_the_oracles(data: st.DataObject, items: int, first: i
         assert chosen[k].tolist() == world.rated_items(first + k)
 
 
-def test_would_like_is_the_rating_of_rated_items_and_the_oracles_of_others() -> None:
-    world = worlds.world(items=25, rated=6, like=((0.8, 0.2), (0.3, 0.6)), shares=(0.5, 0.5))
-    ratings = worlds.block_ratings(world)
-    chosen, likes = drawn(world, 60)
-    np.testing.assert_array_equal(ratings.would_like(world.secret, chosen), likes)
-    every = np.tile(np.arange(25, dtype=np.int32), (60, 1))
-    expected = [list(world.would_like(device, range(25)).values()) for device in range(60)]
-    assert ratings.would_like(world.secret, every).tolist() == expected
-    assert not ratings.would_like(world.secret, np.full((60, 3), -1, np.int32)).any()
-
-
 @pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("items", "rated"), [(6, 3), (6, 4), (7, 2), (5, 4)])

@@ -18,9 +18,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.decoding.estimates import range_shares, shares
 from coordinator.protocol.decoding.pair_model import (
-    LEAST_RIDGE,
     cleaned,
-    ease_weights,
     noise_of,
     pair_matrix,
     subspace,
@@ -281,19 +279,6 @@ def test_noise_of_devices_that_answer_is_that() -> None:
     assert abs(ratio * 1.5 - 1) > radius
 
 
-def test_ease_is_the_least_squares_solution() -> None:
-    """Against its definition: every column minimises the ridge loss among weights that leave the item itself out."""
-    generator = np.random.default_rng(0)
-    likes = (generator.random((500, 6)) < generator.random(6)).astype(float)
-    second = likes.T @ likes / 500
-    found = ease_weights(second)
-    for item in range(6):
-        others = np.arange(6) != item
-        normal = second[np.ix_(others, others)] + LEAST_RIDGE * np.eye(5)
-        assert found[others, item] == pytest.approx(np.linalg.solve(normal, second[others, item]))
-    assert not np.diag(found).any()
-
-
 TASTE_ITEMS = 60
 PLANTED = np.linalg.qr(np.random.default_rng(0).standard_normal((TASTE_ITEMS, 2)))[0]
 
@@ -305,17 +290,6 @@ def matrices(noise: float, strengths: Floats, many: int) -> list[Floats2]:
         upper = np.triu(coins.standard_normal((TASTE_ITEMS, TASTE_ITEMS)) * noise, 1)
         found.append((PLANTED * strengths) @ PLANTED.T + upper + upper.T)
     return found
-
-
-def test_without_noise_a_subspace_is_exact() -> None:
-    found = subspace(matrices(0, np.array([3.0, 1.0]), 1)[0], 0)
-    assert found.strengths == pytest.approx([3, 1])
-    assert found.overlaps == pytest.approx([1, 1])
-    for many in (1, 2):  # squared cosines
-        assert np.square(found.vectors[:, :many].T @ PLANTED).sum() == pytest.approx(many)
-    assert not found.directions(0).any()
-    v = found.directions(0.5)
-    assert v @ v.T * 0.5 == pytest.approx((PLANTED * [3.0, 1.0]) @ PLANTED.T)
 
 
 @pytest.mark.statistical

@@ -10,7 +10,6 @@ import statistical
 import worlds
 from worlds import in_world
 
-from actors.device import Cohort
 from coordinator.protocol.arrays import Floats, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
@@ -21,25 +20,12 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters, pair_agreement
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.public_draws import pairs_among
-from coordinator.protocol.statistics.counts import PairStatistic
-from coordinator.server.aggregation import aggregate
-
-LIKE = ((0.9, 0.3), (0.2, 0.8))
-SHARES = (0.25, 0.75)
 
 
 def asked(items: int, agreement: str = "rated-equal", epsilon: Epsilon = None) -> Query:
     return in_world(Pairwise, items=items, agreement=agreement).query(
         round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon
     )
-
-
-def answers(query: Query, rated: int, users: int) -> tuple[Cohort, PairStatistic]:
-    world = worlds.world(items=query.items, rated=rated, like=LIKE, shares=SHARES)
-    cohort = Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, None)
-    statistic = aggregate(query, cohort.answer(query, 0, users))
-    assert isinstance(statistic, PairStatistic)
-    return cohort, statistic
 
 
 def agreement_bit(name: str, first: int | None, second: int | None) -> bool:
@@ -64,25 +50,6 @@ def test_pairs_are_uniform() -> None:
     assert statistical.chi_square_fits(counts, np.ones(len(cells)))
     skewed = np.array([1.06 if 0 in pair else 1.0 for pair in cells])
     assert not statistical.chi_square_fits(counts, skewed)
-
-
-@pytest.mark.parametrize("agreement", AGREEMENTS)
-@pytest.mark.parametrize("rated", [2, 5, 8])
-def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int) -> None:
-    """Message by message from what the devices rated: no noise, every device's pair and bit."""
-    users, query = 500, asked(8, agreement)
-    cohort, statistic = answers(query, rated, users)
-    told = cohort._ratings.rated(cohort._master, 0, users)
-    starts, items, likes = told.starts, told.items, told.values
-    pairs, agreed = np.zeros((8, 8), np.int64), np.zeros((8, 8), np.int64)
-    for device, (one, other) in enumerate(pairs_of(8, users).tolist()):
-        own = slice(starts[device], starts[device + 1])
-        known = dict(zip(items[own].tolist(), likes[own].tolist(), strict=True))
-        pairs[one, other] += 1
-        agreed[one, other] += agreement_bit(agreement, known.get(one), known.get(other))
-    assert np.array_equal(statistic.pairs, pairs)
-    assert np.array_equal(statistic.agreed, agreed)
-    assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
 
 
 @pytest.mark.parametrize("items", [1, 5001])

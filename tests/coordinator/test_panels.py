@@ -201,20 +201,6 @@ def test_one_answer_more_or_a_budget_a_little_smaller_is_refused() -> None:
     assert sum(stop - first for first, stop in full.charge(more, 0, 23)) == 23
 
 
-def test_a_round_of_the_ring_may_be_sized_by_numpy() -> None:
-    ask = setting_of().ask(ServerState(devices=20), users=np.int64(7), pool=np.array([3, 5]))  # type: ignore[arg-type] # what is tried
-    assert ask is not None
-    assert (type(ask.first), type(ask.stop), ask.stop) == (int, int, 7)
-    assert ask.query.pool is not None
-    assert ask.query.pool.tolist() == [3, 5]
-
-
-@pytest.mark.parametrize("pool", [[0.5, 1.7], [False, True]])
-def test_a_pool_that_is_no_list_of_items_is_no_other_pool(pool: list[float]) -> None:
-    with pytest.raises(InputError, match="pool"):
-        setting_of().ask(ServerState(devices=20), users=7, pool=np.array(pool))
-
-
 @pytest.mark.parametrize(
     ("users", "rounds", "times"), [(100, 1, 1), (100, 4, 1), (10, 3, 1), (10, 6, 1), (11, 6, 3), (101, 10, 5)]
 )

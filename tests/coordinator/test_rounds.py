@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from threading import Thread
-from typing import Any, cast
+from typing import Any
 
 import faults
 import numpy as np
@@ -27,7 +27,6 @@ from worlds import in_world
 
 from actors.device import Cohort
 from actors.host import DeviceHost
-from coordinator.protocol.decoding.line import decode
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanism import Decoding, World
 from coordinator.protocol.mechanisms import mechanism_of, mechanisms
@@ -35,7 +34,6 @@ from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.mechanisms.oracles import Grr
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import Cohorts, Layout
@@ -44,7 +42,7 @@ from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round, conduct
-from coordinator.server.rounds.state import Ask, RunProgress, ServerState, Spending, absorb, total
+from coordinator.server.rounds.state import Ask, RunProgress, ServerState, Spending, absorb
 from coordinator.server.rounds.transcript import Sealed, chain, digest, seal, size_of
 
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
@@ -53,34 +51,8 @@ POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
 LEARNER = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
 
 
-@dataclass(frozen=True)
-class ThreeRounds:
-    """Asks a hundred fresh devices a round, three times."""
-
-    def next_query(self, state: ServerState) -> Ask | None:
-        if len(state.asked) == 3:
-            return None
-        query = DESIGN.query(round_number=len(state.asked), public_seed=worlds.PUBLIC, epsilon=Fraction(3))
-        return Ask(query=query, first=state.fresh, stop=state.fresh + 100)
-
-
 def devices_of(count: int) -> faults.Devices:
     return faults.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
-
-
-def test_rounds_go_to_fresh_devices_and_add_up() -> None:
-    rounds = list[Round]()
-    outcome = conduct(ThreeRounds(), LEARNER, devices_of(300), devices=300, keep=rounds.append)
-    places = [(over.ask.first, over.ask.stop, over.ask.query.round) for over in rounds]
-    assert places == [(0, 100, 0), (100, 200, 1), (200, 300, 2)]
-    assert outcome.state.fresh == 300
-    merged = total(outcome.state)
-    assert isinstance(merged, ScoreStatistic)
-    assert (merged.devices, merged.answered) == (300, 300)
-    np.testing.assert_array_equal(merged.scores, sum(cast("ScoreStatistic", over.statistic).scores for over in rounds))
-    model = decode(merged, sensing=outcome.state.asked[0].query.parameters["sensing"], clusters=2, decoder="centred")
-    np.testing.assert_array_equal(model.score, outcome.model.score)
-    assert outcome.releases_sha256 == chain([over.digest for over in rounds])
 
 
 class Pairs:
