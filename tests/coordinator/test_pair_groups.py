@@ -122,7 +122,7 @@ def pair_set_shares(like: tuple[float, float], items: int, rated: int, kept: int
 @pytest.mark.statistical
 def test_devices_keep_pairs_as_often_as_that() -> None:
     """40,000 devices of a block model, Hoeffding over three kinds of pairs, false alarm 3e-6; a twin keeps one more."""
-    items, rated, devices = 10, 7, 40_000
+    items, rated, devices = 8, 6, 40_000
     design = LikedPairs(items=items, rated=rated, pair_likes=3)
     query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     coins = Coins(as_words(worlds.SECRET), 0, devices, query.words)
