@@ -113,7 +113,7 @@ def test_an_invited_voter_that_stays_away_shows_and_one_that_is_not_invited_does
     assert proved is not None
     assert abs(everybody - uninvited) <= proved
     page = (Path(__file__).parents[3] / "docs/explanation/threat-model.md").read_text(encoding="utf-8")
-    sentence = f"apart by {everybody - missing:.1f} nats, where {proved:.2f} are proved"
+    sentence = f"by {everybody - missing:.1f} nats, although the bound for two lists is {proved:.2f}."
     assert sentence in " ".join(page.split())
 
 
