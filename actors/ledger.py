@@ -23,9 +23,10 @@ from coordinator.protocol.ballots import Service
 from coordinator.protocol.budget import Epsilon, add, require_epsilon, within
 from coordinator.protocol.checked import require_block
 from coordinator.protocol.messages import Query
+from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.trust import require_agreement
 
-Costly: TypeAlias = Query | Service | Charge  # Something that a device can be charged for
+Costly: TypeAlias = Query | SecondOrderQuery | Service | Charge  # Something that a device can be charged for
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,12 @@ class Ledger:
             gaps = [block for block in self._ranges if query_id not in block.answered]
         cuts = np.array([(block.first, block.stop) for block in gaps], np.int64).reshape(-1, 2)
         return bool(np.array_equal(np.searchsorted(devices, cuts[:, 0]), np.searchsorted(devices, cuts[:, 1])))
+
+    def blocks_without(self, query: Costly, first: int, stop: int) -> list[DeviceRange]:
+        """Return ranges of devices ``first`` to ``stop - 1`` that were not charged for ``query``, as is known here."""
+        with self._lock:
+            blocks = _split(self._ranges, first, stop)
+        return [part for part in blocks if first <= part.first < part.stop <= stop and query.id not in part.answered]
 
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from actors import lies
 from actors.device import Cohort, Reports, ones_in, reports_of, sketch_of
+from actors.private_cohort import PrivateCohort
 from actors.ratings import StoredRatings
-from actors.second_order.cohort import PrivateCohort
 from actors.seeds import LIARS, Coins, private_coins
 from actors.shares import noisy, vectors_of
 from actors.voters import Voters

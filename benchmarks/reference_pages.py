@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.pages import ROOT, table
 from coordinator.protocol.losses import FATES
-from coordinator.protocol.second_order_mechanisms import public_part_of
+from coordinator.protocol.second_order import two_tier_mechanism
 from scenarios.cli import command_line
 from scenarios.config.mechanism_settings import all_settings, designs
 from scenarios.config.resolve import resolve
@@ -85,7 +85,9 @@ def mechanisms_page() -> str:
     rows = []
     for name, (question, release, best) in mechanisms().items():
         ours = name in designs()
-        guarantee = resolve(Scenario(design=name)).account.guarantee.text if ours else public_part_of(name).guarantee
+        guarantee = (
+            resolve(Scenario(design=name)).account.guarantee.text if ours else two_tier_mechanism(name).guarantee
+        )
         rows.append((f"`{name}`", question, release, guarantee, best))
     heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
     return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{table(heads, rows)}\n"

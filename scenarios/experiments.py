@@ -7,7 +7,7 @@ from scenarios.config.files import brief
 from scenarios.experiment.experiment import Experiment
 from scenarios.families.main.main_job import MainJob
 from scenarios.families.online.online_scenario import Online
-from scenarios.families.two_tier.two_tier_experiment import TwoTiers
+from scenarios.families.two_tier.two_tier_scenario import TwoTiers
 
 MAIN_JOB = MainJob()
 EXPERIMENTS: dict[str, Experiment[Any]] = {

@@ -20,12 +20,8 @@ class BlockError(InputError, IndexError):
     """Devices were named that are not here; nothing was charged or answered."""
 
 
-class ConsentError(BlindrecError):
-    """A device was asked for something that its consent does not cover; nothing was kept or released."""
-
-
 class AgreementError(InputError):
-    """Something was asked that the agreement of a run does not cover; nothing was answered or opened."""
+    """Something was asked that the agreement of a run does not cover; nothing was charged, answered or opened."""
 
 
 class PermitError(BlindrecError, PermissionError):

@@ -281,3 +281,9 @@ def tastes(features: ItemFeatures, starts: Ints, items: Indices, centred: Floats
     """Return the coefficients u of users, float64, shape (users, r): predictions are ``mu + V u``."""
     share = 0.0 if features.mean_degree is None else 1.0 / features.mean_degree
     return tastes_of(read_only(features.vectors), features.kappa, share, starts, read_only(items), centred)
+
+
+def basis_of(features: ItemFeatures) -> Floats2:
+    """Return the model's own directions: V's columns, which are orthogonal, at length 1, shape (m, r); 0 stays 0."""
+    lengths = np.sqrt(np.square(features.vectors).sum(axis=0))
+    return features.vectors / np.where(lengths > 0, lengths, 1.0)

@@ -12,7 +12,7 @@ from thoroughness import size
 from actors.database import _PRAGMAS
 from actors.keeper import Charge, UnreachableError
 from actors.ledger import Costly, Ledger
-from actors.second_order.cohort import Answers, DeviceAnswer, Pin, PrivateCohort
+from actors.private_cohort import PrivateCohort
 from benchmarks.faults import __main__ as command
 from benchmarks.faults.disk import Connection
 from benchmarks.faults.families import FAMILIES, numbers_of
@@ -22,10 +22,11 @@ from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.shares import PublishedSum, ShareRoll
 from coordinator.protocol.trust import Openings
-from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
 
@@ -86,15 +87,8 @@ def books_afterwards(self: Ledger, entry: Charge) -> list[tuple[int, int]]:
     return refused
 
 
-def keeps_afterwards(self: Answers, booked: Sequence[DeviceAnswer] | Sequence[Pin]) -> bool:
-    """Books nothing before private devices answer, and nothing later."""
-    self._hold(booked)
-    return True
-
-
 def book_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "_charge", books_afterwards)
-    patch.setattr(Answers, "keep", keeps_afterwards)
 
 
 def lose_a_wait(patch: pytest.MonkeyPatch) -> None:
@@ -135,20 +129,16 @@ def let_voters_refuse_in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "book", refuse)
 
 
-def complain_without_a_model(patch: pytest.MonkeyPatch) -> None:
-    """Private devices end the run where a process that was started anew knows of no model."""
-    admit = PrivateCohort._admit
+def complain_without_an_announcement(patch: pytest.MonkeyPatch) -> None:
+    """Private devices end the run where a process that was started anew knows of no query."""
+    answer = PrivateCohort.answer
 
-    def refuse(self: PrivateCohort, device: int, query: Any) -> None:
-        admit(self, device, query)
-        if self.answers.model(device) is None:
-            raise InputError(f"private device {device} was told of no model")
+    def complain(self: PrivateCohort, query: SecondOrderQuery, model: ItemFeatures, first: int, stop: int) -> Release:
+        if (release := answer(self, query, model, first, stop)).refused:
+            raise InputError(f"{release.refused} private devices were told of no query")
+        return release
 
-    patch.setattr(PrivateCohort, "_admit", refuse)
-
-
-def run_ahead_of_what_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BatchPlan, "in_step", False)
+    patch.setattr(PrivateCohort, "answer", complain)
 
 
 def redraw_noise_after_a_death(patch: pytest.MonkeyPatch) -> None:
@@ -201,7 +191,7 @@ NOT_BOOKED = "answered .* not booked on the disk"
         *((book_late, family, 0, NOT_BOOKED) for family in FAMILIES),
         *((lose_a_wait, family, 0, NOT_BOOKED) for family in FAMILIES),
         (take_any_answer, RUN, 0, "is counted|than if nothing had happened|is no answer to"),
-        (rest_on_the_last_step, TWO_TIER, 0, "would be asked about|took model|than if nothing had happened"),
+        (rest_on_the_last_step, TWO_TIER, 0, "would be asked about|took query|than if nothing had happened"),
         (redraw_noise_after_a_death, RUN, 78, "the server of seeds publishes another sum"),
         (open_whatever_the_other_server_has, RUN, 54, "the server of seeds opens query 0 .* with other devices"),
     ],
@@ -219,9 +209,8 @@ def test_planted_bugs_show(
         *((trust_what_a_dead_keeper_left, number, NOT_BOOKED) for number in (33, 48, 54)),
         (let_voters_refuse_in_silence, 7, "other electors"),
         (let_voters_refuse_in_silence, 454, "was recommended two objects"),
-        (complain_without_a_model, 5171, "told of no model"),
-        (run_ahead_of_what_is_kept, 2261, "it refuses model"),
-        (make_up_for_no_step, 533, "no attribute 'vectors'"),
+        (complain_without_an_announcement, 59, "told of no query"),
+        (make_up_for_no_step, 101, "no attribute 'vectors'"),
         (forget_what_was_opened, 5067, "the shuffler opens query 0 .* with other devices"),
         (forget_what_was_opened, 174, "the server of seeds opens query 0 .* with other devices"),
     ],

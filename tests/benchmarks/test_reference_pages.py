@@ -14,7 +14,7 @@ from benchmarks.reference_pages import (
     sections,
     unexplained,
 )
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.protocol.second_order import two_tier_mechanisms
 from scenarios.cli import command_line
 from scenarios.config.mechanism_settings import designs
 
@@ -48,7 +48,7 @@ def test_a_key_without_a_meaning_is_missed_and_none_has_two() -> None:
 
 
 def test_every_mechanism_stands_in_the_table() -> None:
-    every = {*designs(), *second_order_public_halves()}
+    every = {*designs(), *two_tier_mechanisms()}
     assert set(mechanisms()) == every
     assert all(f"| `{name}` |" in mechanisms_page() for name in every)
 

@@ -10,15 +10,13 @@ from thoroughness import sample
 from worlds import PlantedRatings as Planted
 from worlds import equation_2, features_of, fitted, planted, soft_impute
 
-from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.coins import BITS, on_grid, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.protocol.second_order import two_tier_mechanism, two_tier_mechanisms
 from coordinator.server.completion import fitting as spectrum
-from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
 from coordinator.server.completion.crowd import cut_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, centre
@@ -93,29 +91,27 @@ def test_the_digest_covers_everything_that_devices_use() -> None:
 MODEL = worlds.features(items=12, rank=2)
 
 
-def test_a_mechanism_is_one_name_in_three_rooms() -> None:
-    assert list(second_order_public_halves()) == list(server.second_order_server_halves())
-    assert set(second_order_public_halves()) == set(devices.registered())
-    orders = [half.order for half in second_order_public_halves().values()]
-    assert orders == sorted(set(orders)), "two mechanisms have one place"
+def test_no_two_mechanisms_have_one_place() -> None:
+    orders = [part.order for part in two_tier_mechanisms().values()]
+    assert orders == sorted(set(orders))
 
 
-@pytest.mark.parametrize("name", second_order_public_halves())
+@pytest.mark.parametrize("name", two_tier_mechanisms())
 def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
     """A class of the protocol that computes its epsilon: test_channels.py holds all of these to e**epsilon."""
-    half = second_order_public_halves()[name]
-    if not half.takes_epsilon:
-        assert half.channel(worlds.query(MODEL, name), MODEL) is None
+    part = two_tier_mechanism(name)
+    if not part.takes_epsilon:
+        assert part.channel(worlds.query(MODEL, name), MODEL) is None
         return
-    for epsilon in sample([Fraction(2), half.smallest, Fraction(half.largest), Fraction(1, 3)], 1):
-        channel = half.channel(worlds.query(MODEL, name, epsilon=epsilon), MODEL)
+    for epsilon in sample([Fraction(2), part.smallest, Fraction(part.largest), Fraction(1, 3)], 1):
+        channel = part.channel(worlds.query(MODEL, name, epsilon=epsilon), MODEL)
         assert channel is not None
         of = type(channel)
         assert of.__module__.startswith("coordinator.protocol")
         assert issubclass(of, ExactChannel)
         assert float(epsilon) * (1 - 2e-6) <= channel.epsilon <= float(epsilon)
         assert channel.log_ratio.within(epsilon)
-    for wrong in (half.smallest / 2, Fraction(half.largest) * 2):
+    for wrong in (part.smallest / 2, Fraction(part.largest) * 2):
         with pytest.raises(InputError, match=f"the coins of {name} can express"):
             worlds.query(MODEL, name, epsilon=wrong)
 

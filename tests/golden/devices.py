@@ -119,13 +119,13 @@ def _second_order(mechanism: str) -> dict[str, Any]:
     model = worlds.features()
     query = worlds.query(model, mechanism, epsilon=Fraction(EPSILONS.get(mechanism, 1)), batch=2)
     cohort = worlds.cohort(worlds.rated(devices=9), 0, 9)
-    cohort.pin(model.digest, 0, 9)
-    releases = cohort.answer(query, model, 0, 9)
+    cohort.announce(query, 0, 9)
+    _, payloads = query.payloads(cohort.answer(query, model, 0, 9), model)
     return {
         "query_id": query.id.hex(),
         "model": model.digest.hex(),
-        "payloads_sha256": _sha256(*(release.payload for release in releases)),
-        "payload_bytes": len(releases[0].payload),
+        "payloads_sha256": _sha256(payloads.tobytes()),
+        "payload_bytes": payloads.shape[1],
     }
 
 

@@ -22,8 +22,8 @@ from worlds import in_world
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
+from actors.private_cohort import PrivateCohort
 from actors.ratings import Ratings
-from actors.second_order.cohort import PrivateCohort
 from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, within
@@ -33,8 +33,7 @@ from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.mechanisms.toys import CuratorPairs, FullReveal, ItemQuery
 from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.second_order import Announcement, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.protocol.second_order import two_tier_mechanism, two_tier_mechanisms
 from coordinator.server.fleet.querying import Aggregator
 
 # A hostile peer of every actor: ``python hostile.py CALLS SEED`` sends random and mutated messages.
@@ -152,30 +151,27 @@ def voter_targets() -> list[Target]:
 
 
 def private_targets() -> list[Target]:
-    """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
-    kind: Any = partial(PrivateCohort, consent=worlds.WILLING)
+    """Methods of private devices; a query about a changed model is announced to new ones, where it has a digest."""
+    kind: Any = partial(PrivateCohort, agreement=worlds.WILLING, own_h=True)
     host: Any = DeviceHost(kind, worlds.private(OF, items=ITEMS), worlds.SECRET, BOUNDS)
-    asked = [worlds.query(FEATURES, name) for name in second_order_public_halves()]
+    looks = (*ledgers_of(host), None)
+    asked = [worlds.query(FEATURES, name) for name in two_tier_mechanisms()]
     asked.append(forged(worlds.query(FEATURES, "pmc"), own_h=True))
-
-    def books() -> object:
-        return [(dict(one.answers._pinned), dict(one.answers._by_device)) for one in host.cohorts]
 
     def answer(query: Any, first: Any, stop: Any, features: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-            host.cohorts[0].answers._pinned = dict.fromkeys(range(4), features.digest)
-            host.cohorts[0].answers._by_device = {}
-        told = host.ask(query, first, stop, features)
-        for release in told:
-            SecondOrderRelease.arrived(release).require(query, features)
-        return told
+        cohort = kind(worlds.private(OF, items=ITEMS), worlds.SECRET, 0, 5)
+        cohort.ask(query, first, stop)
+        devices, payloads = query.payloads(cohort.ask(query, first, stop, features), features)
+        two_tier_mechanism(query.mechanism).check(payloads, query, features)
+        return devices
 
     good = [(query, first, 4, FEATURES) for query in asked for first in (0, 3)]
     return [
-        Target("DeviceHost.ask to take a model", host.ask, [(Announcement(model=FEATURES.digest), 5, 9)], books),
-        Target("DeviceHost.ask, PrivateCohort", answer, good, lambda: None),
-        Target("DeviceHost.ask, PrivateCohort, as it is", host.ask, good, books),
+        Target("DeviceHost.ask to take a query", host.ask, [(query, 5, 9) for query in asked], *looks),
+        Target("PrivateCohort.ask", answer, good, lambda: None),
+        Target("DeviceHost.ask, PrivateCohort, as it is", host.ask, good, *looks),
     ]
 
 

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from reference import Table, World
 
 from actors.keeper import Keeper, LedgerClient
+from actors.private_cohort import PrivateCohort
 from actors.ratings import BlockRatings, StoredRatings
-from actors.second_order.cohort import Consent, DeviceAnswer, PrivateCohort
 from actors.seeds import Coins
 from coordinator.protocol import mechanism, shared_vector
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, on_grid
@@ -26,8 +27,7 @@ from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.rating_table import Likes, Rows, RowTable, starts_of
-from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanisms
 from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
@@ -344,7 +344,7 @@ def rated(*, devices: int, items: int = 70, each: int = 12, seed: int = 1) -> Ra
 
 def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1), batch: int = 0) -> SecondOrderQuery:
     """What the server asks; epsilon counts where the mechanism has one."""
-    told = epsilon if second_order_public_halves()[mechanism].takes_epsilon else None
+    told = epsilon if two_tier_mechanisms()[mechanism].takes_epsilon else None
     return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
 
 
@@ -353,7 +353,7 @@ def private(of: Rated, *, items: int = 70) -> Rows:
     return Rows(starts=of.starts, items=of.items, values=of.values, count=items)
 
 
-WILLING = Consent(mechanisms=frozenset(second_order_public_halves()), epsilon=None, own_h=True)  # Agrees to everything
+WILLING = Agreement(designs=tuple(two_tier_mechanisms()), answers=1)  # Agrees to everything, once
 
 
 def cohort(
@@ -363,21 +363,36 @@ def cohort(
     *,
     keeper: LedgerClient | None = None,
     secret: bytes = SECRET,
-    consent: Consent = WILLING,
+    agreement: Agreement = WILLING,
+    own_h: bool = True,
     items: int = 70,
 ) -> PrivateCohort:
     """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
-    return PrivateCohort(private(of, items=items), secret, first, stop, consent=consent, keeper=keeper)
+    held = private(of, items=items)
+    return PrivateCohort(held, secret, first, stop, agreement=agreement, own_h=own_h, keeper=keeper)
 
 
-def answer_of(cohort: PrivateCohort, device: int) -> DeviceAnswer | None:
-    """What the book says that a device has answered."""
-    cohort.answers.look()
-    return cohort.answers.get(device)
+def announced(of: Rated, query: SecondOrderQuery, first: int, stop: int, **changes: Any) -> PrivateCohort:
+    """Such devices, to whom a query was announced."""
+    devices = cohort(of, first, stop, **changes)
+    devices.announce(query, first, stop)
+    return devices
+
+
+def untouched(cohort: PrivateCohort) -> bool:
+    """Whether no device was charged for anything."""
+    cohort.ledger.look()
+    return not any(block.answered for block in cohort.ledger._ranges)
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:
     return Coins(as_words(reference.derive(seed, "devices")), first, devices, as_words(reference.derive(9, "query")))
+
+
+def pack_moment(moment: Floats2) -> Floats:
+    """The lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
+    rows, columns = np.tril_indices(moment.shape[0])
+    return moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
 
 
 # Queries of anchor sensing, and the oracle's coins of turned signs.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.arrays import Bits2, Floats2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import on_grid, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion.crowd import PublicUsers, spread_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, begin, iterate
 from coordinator.server.completion.weighing import Weighing
@@ -70,23 +70,19 @@ class Batch:
     model: bytes
     batch: int  # Its number, from 0
     mechanism: str  # The mechanism through which it answered
-    devices: Sequence[int]  # Addresses, in the order of their releases
-    payloads: Sequence[bytes] = field(repr=False)  # The content of each release
+    devices: Ints  # Addresses of those that answered, ascending
+    payloads: Bits2 = field(repr=False)  # Their releases, a row of bytes each
     weight: float  # Weight of a release in the iterations that followed
     weighed: int  # Number of releases when the weight was chosen last
 
-    def releases(self, query: SecondOrderQuery) -> list[SecondOrderRelease]:
-        """Return the releases as answers to the query that the batch would be asked now."""
+    def require(self, query: SecondOrderQuery) -> None:
+        """Refuse a batch that answered something else than it would be asked now."""
         if self.query_id != query.id:
             raise InputError(
                 f"batch {self.batch} answered about model {self.model.hex()[:8]}, and would be asked about "
                 f"{query.model.hex()[:8]} here: models were computed by other code, or on another kind of processor; "
                 "go on there, or start in a new folder"
             )
-        return [
-            SecondOrderRelease(query_id=self.query_id, device=device, mechanism=self.mechanism, payload=payload)
-            for device, payload in zip(self.devices, self.payloads, strict=True)
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,16 +176,16 @@ class Batches:
         if self._plan.mechanism is None or self._batch_number == len(self._batches):
             return None
         query, features = self._announce()
-        releases = self._ask(query, features, *self._batches[self._batch_number])
-        self._fold(query, features, releases)
+        devices, payloads = self._ask(query, features, *self._batches[self._batch_number])
+        self._fold(query, features, devices, payloads)
         self._weigh()
         return Batch(
             query_id=query.id,
             model=query.model,
             batch=query.batch,
             mechanism=query.mechanism,
-            devices=[release.device for release in releases],
-            payloads=[release.payload for release in releases],
+            devices=devices,
+            payloads=payloads,
             weight=self._weight,
             weighed=self._weighed,
         )
@@ -197,7 +193,8 @@ class Batches:
     def replay(self, record: Batch) -> None:
         """Take in a stored batch of an interrupted run; models are fitted again."""
         query, features = self._announce()
-        self._fold(query, features, record.releases(query))
+        record.require(query)
+        self._fold(query, features, record.devices, record.payloads)
         self._weight, self._weighed = record.weight, record.weighed
 
     def outcome(self) -> CompletionOutcome:
@@ -246,18 +243,19 @@ class Batches:
         self._announced.append(query.model)
         return query, self._announced_model.features
 
-    def _ask(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[SecondOrderRelease]:
-        """Announce the model to a batch, and ask it."""
+    def _ask(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> tuple[Ints, Bits2]:
+        """Announce the query to a batch, and ask it; return the devices that answered, and their releases."""
         private = self._fleet.hosts(PRIVATE)
         blocks = private.blocks(first, stop)
-        private.ask(Announcement(model=query.model), blocks, _silent)
-        return [release for releases in private.ask(query, blocks, _releases, features) for release in releases]
+        private.ask(query, blocks, _silent)
+        releases = private.ask(query, blocks, partial(_check_release, query, features), features)
+        devices, payloads = zip(*(query.payloads(release, features) for release in releases), strict=True)
+        return np.concatenate(devices), np.concatenate(payloads)
 
-    def _fold(self, query: SecondOrderQuery, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> None:
+    def _fold(self, query: SecondOrderQuery, features: ItemFeatures, devices: Ints, payloads: Bits2) -> None:
         """Take in a batch's releases; the iterations that use them are made when they are needed."""
-        for release in releases:
-            self._digest.update(release.payload)
-        self._book.absorb(query, features, releases)
+        self._digest.update(payloads.tobytes())
+        self._book.absorb(query, features, devices, payloads)
         first, stop = self._batches[self._batch_number]
         self._batch_number, self._due = self._batch_number + 1, True
         self._fleet.report_progress(stop - first)
@@ -317,10 +315,8 @@ def _silent(_: Block, answer: object) -> None:
         raise InputError(f"devices answered an announcement, with a {type(answer).__name__}")
 
 
-def _releases(block: Block, releases: object) -> None:
-    """Refuse anything but a list of releases of a block's devices, ascending."""
-    if type(releases) is not list:
-        raise InputError(f"releases come as a list, not as a {type(releases).__name__}")
-    devices = [SecondOrderRelease.arrived(release).device for release in releases]
-    if devices != sorted({device for device in devices if block.first <= device < block.stop}):
-        raise InputError("somebody answers for devices that were not asked, or twice")
+def _check_release(query: SecondOrderQuery, features: ItemFeatures, block: Block, release: Release) -> None:
+    """Refuse anything but a release of a block's devices."""
+    query.payloads(release, features)
+    if (release.first, release.first + release.count) != (block.first, block.stop):
+        raise InputError(f"{block.name} are asked, and others answer; let both sides run the same code")

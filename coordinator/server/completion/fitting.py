@@ -1,38 +1,46 @@
 """Trace-norm regularised completion by EM, and folding in second-order releases: every device counts once."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from scipy import linalg, sparse
 
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Bits2, Floats, Floats2, Ints
+from coordinator.protocol.checked import require_array
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanism
 from coordinator.server.completion.crowd import Expected, PublicUsers, added, merged, product_of, products_of
-from coordinator.server.completion.mechanisms import server_part_of
 
 KEPT_BYTES = 2**28  # Largest total size of decoded rows that are kept in memory
+CHUNK = 256  # Decoded rows that are held in memory at once if not all of them fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     query: SecondOrderQuery
     features: ItemFeatures
-    releases: tuple[SecondOrderRelease, ...]
+    devices: Ints
+    payloads: Bits2
+
+    @property
+    def rows(self) -> int:
+        """How many rows its releases are folded to: moments to as many as there are directions."""
+        moment = two_tier_mechanism(self.query.mechanism).moment and self.devices.size
+        return self.features.rank if moment else self.devices.size
 
 
 class ReleaseBook:
     """The server's book of releases, with the number of those that arrived again and were not counted."""
 
-    def __init__(self, items: int, *, rescale: bool = True, clip: bool = False) -> None:
-        self._items, self._rescale, self._clip = items, rescale, clip
+    def __init__(self, items: int, *, clip: bool = False) -> None:
+        self._items, self._clip = items, clip
         self._batches: list[_Batch] = []
-        self._devices: set[int] = set()
+        self._devices: Ints = np.empty(0, np.int64)
         self._row_blocks: list[Floats2] = []
         self._whole = True  # Whether these are all rows
         self._gram: Floats2 = np.empty((0, 0))
@@ -41,22 +49,20 @@ class ReleaseBook:
     @property
     def devices(self) -> int:
         """Devices whose release is counted."""
-        return len(self._devices)
+        return self._devices.size
 
-    def absorb(self, query: SecondOrderQuery, features: ItemFeatures, releases: Iterable[SecondOrderRelease]) -> None:
+    def absorb(self, query: SecondOrderQuery, features: ItemFeatures, devices: Ints, payloads: Bits2) -> None:
         """Add releases of one batch, in the order of their devices; a device's second release is not counted."""
-        new: dict[int, SecondOrderRelease] = {}
-        for release in releases:
-            SecondOrderRelease.arrived(release).require(query, features)
-            if release.device in self._devices or release.device in new:
-                self.duplicates += 1
-            else:
-                new[release.device] = release
-        ordered = tuple(new[device] for device in sorted(new))
-        self._devices |= new.keys()
-        batch = _Batch(
-            query=query, features=server_part_of(query.mechanism).reading_features(features), releases=ordered
-        )
+        mechanism = two_tier_mechanism(query.mechanism)
+        require_array("releases", payloads, np.uint8, [devices.size, mechanism.size(query, features)])
+        mechanism.check(payloads, query, features)
+        fresh, places = np.unique(devices, return_index=True)
+        new = ~np.isin(fresh, self._devices)
+        self.duplicates += devices.size - int(new.sum())
+        self._devices = np.concatenate([self._devices, fresh[new]])
+        # of a model no more is kept than reads releases: directions only where they are about these
+        reading = features if mechanism.moment else replace(features, vectors=np.empty((features.items, 0)))
+        batch = _Batch(query=query, features=reading, devices=fresh[new], payloads=payloads[places[new]])
         self._whole = self._whole and 8 * self._items * self.devices <= KEPT_BYTES
         rows = [np.concatenate([*self._decoded(batch), np.empty((0, self._items))])] if self._whole else []
         self._row_blocks = [*self._row_blocks, *rows] if self._whole else []
@@ -88,14 +94,14 @@ class ReleaseBook:
 
     def rows(self) -> int:
         """Return how many rows `blocks` yields."""
-        return sum(
-            server_part_of(batch.query.mechanism).rows(batch.features, batch.releases) for batch in self._batches
-        )
+        return sum(batch.rows for batch in self._batches)
 
     def _decoded(self, batch: _Batch) -> Iterator[Floats2]:
-        part = server_part_of(batch.query.mechanism)
-        blocks = part.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)
-        return (_clipped(rows, batch.features) for rows in blocks) if self._clip else blocks
+        mechanism, count = two_tier_mechanism(batch.query.mechanism), batch.devices.size
+        each = max(count, 1) if mechanism.moment else CHUNK
+        for part in (slice(first, first + each) for first in range(0, count, each)):
+            rows = mechanism.rows(batch.payloads[part], batch.devices[part], batch.query, batch.features)
+            yield _clipped(rows, batch.features) if self._clip else rows
 
 
 def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:

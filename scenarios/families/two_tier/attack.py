@@ -9,16 +9,15 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from actors.second_order.cohort import Consent, PrivateCohort
-from coordinator.protocol import second_order_mechanisms as public
+from actors.private_cohort import PrivateCohort
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals, tastes
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.server.completion import mechanisms as server
+from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanism, two_tier_mechanisms
 
 Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # Rows of releases; half the memory
 NEARBY = 5  # Ranks of popularity that an unrated item lies away from the rated one that it is held against, at most
@@ -238,20 +237,14 @@ KNOWN = (0, 1, 5, 20)  # Ratings of the target's user that the server knows
 Asked: TypeAlias = tuple[str, Epsilon]  # A mechanism and its epsilon
 
 
-_SERVER_PARTS = server.second_order_server_halves()
 ATTACKED: tuple[Asked, ...] = (
     (NONE, None),
     *(
-        (name, parse_epsilon(epsilon) if epsilon else None)
-        for name in sorted(
-            _SERVER_PARTS,
-            key=lambda mechanism: (
-                public.public_part_of(mechanism).takes_epsilon,
-                not _SERVER_PARTS[mechanism].sided,
-                mechanism,
-            ),
+        (part.name, parse_epsilon(epsilon) if epsilon else None)
+        for part in sorted(
+            two_tier_mechanisms().values(), key=lambda part: (part.takes_epsilon, not part.sided, part.name)
         )
-        for epsilon in _SERVER_PARTS[name].attacked or ()
+        for epsilon in part.attacked or ()
     ),
 )
 """Releases that are attacked, mechanism and epsilon: without an epsilon first, then those that have sides; ``"none"``
@@ -286,7 +279,7 @@ def attack(
             seen(features, dealt, _released(features, dealt.rows, (mechanism, epsilon), derive(seed, purpose)), total)
             for dealt, purpose in ((practice_split, "attack devices"), (other, "devices"))
         )
-        sided = mechanism != NONE and server.server_part_of(mechanism).sided
+        sided = mechanism != NONE and two_tier_mechanism(mechanism).sided
         spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
         attacked_release = {"mechanism": mechanism, "epsilon": None if epsilon is None else as_json(epsilon)}
         # probability that of a rated and an unrated item, as popular, the rated one is recognized by the release alone
@@ -309,14 +302,15 @@ def _released(features: ItemFeatures, rows: Rows, request: Asked, secret: bytes)
     vectors = np.zeros((rows.users, features.items), np.float32)
     if mechanism == NONE:
         return vectors
-    if (part := public.second_order_public_halves().get(mechanism)) is not None and part.moment:
-        others = ", ".join(name for name, part in _SERVER_PARTS.items() if part.attacked is not None)
+    part = two_tier_mechanism(mechanism)
+    if part.moment:
+        others = ", ".join(name for name, part in two_tier_mechanisms().items() if part.attacked is not None)
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
-    consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)
-    cohort = PrivateCohort(rows, secret, 0, rows.users, consent=consent)
-    cohort.pin(query.model, 0, rows.users)
+    agreement = Agreement(designs=(mechanism,), budget=epsilon, answers=1)
+    cohort = PrivateCohort(rows, secret, 0, rows.users, agreement=agreement)
+    cohort.announce(query, 0, rows.users)
     for first, stop in rows.blocks(32):
-        for release in cohort.answer(query, features, first, stop):
-            vectors[release.device] = release.as_vector(features, query)
+        devices, payloads = query.payloads(cohort.answer(query, features, first, stop), features)
+        vectors[devices] = part.rows(payloads, devices, query, features)
     return vectors

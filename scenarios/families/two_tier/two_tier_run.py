@@ -1,18 +1,13 @@
 """A run on a backend: the server's share of it, private devices, and what is stored of every batch."""
 
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from actors.keeper import LedgerClient
 from actors.lying import Poison, PoisoningCohort
-from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateCohort
-from coordinator.protocol.checked import MOST_DEVICES
-from coordinator.protocol.errors import LedgerError
+from actors.private_cohort import DEVICES_A_COHORT, PrivateCohort
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.rating_table import Rows, stacked
 from coordinator.server.completion.batches import (
     PRIVATE,
@@ -37,53 +32,37 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
+from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 
-
-def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None:
-    """Refuse batches whose releases private devices have not all booked."""
-    answers = Answers(0, MOST_DEVICES, book)
-    answers.look()
-    for batch in stored_batches:
-        for device, payload in zip(batch.devices, batch.payloads, strict=True):
-            if (answer := answers.get(device)) is None or answer.payload != payload:
-                raise LedgerError(
-                    f"batch {batch.batch} was answered by private device {device}, whose ledger does not tell so; a "
-                    "part of it is missing: put its files back as they were, or start in a new folder"
-                )
+_DIGESTS, _PLAIN = ("query_id", "model"), ("batch", "mechanism", "weight", "weighed")
+"""Fields of a batch that are stored as hexadecimal, and as they are."""
 
 
-_PLAIN = ("batch", "mechanism", "weight", "weighed")  # Fields of a batch that are stored as they are
+def _encode(batch: Batch) -> Numbers:
+    numbers = {name: getattr(batch, name) for name in _PLAIN} | {name: getattr(batch, name).hex() for name in _DIGESTS}
+    return numbers, {"devices": batch.devices, "payloads": batch.payloads}
 
 
-def _tell(batch: Batch) -> Numbers:
-    numbers = {
-        "query": batch.query_id.hex(),
-        "model": batch.model.hex(),
-        **{name: getattr(batch, name) for name in _PLAIN},
-    }
-    sizes = np.array([len(payload) for payload in batch.payloads], np.int64)
-    payloads = np.frombuffer(b"".join(batch.payloads), np.uint8)
-    return numbers, {"devices": np.array(batch.devices, np.int64), "sizes": sizes, "payloads": payloads}
+def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
+    digests: dict[str, Any] = {name: bytes.fromhex(numbers[name]) for name in _DIGESTS}
+    return Batch(**digests, **{name: numbers[name] for name in _PLAIN}, **arrays)
 
 
-def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
-    ends = np.cumsum(arrays["sizes"]).tolist()
-    said = arrays["payloads"].tobytes()
-    return Batch(
-        query_id=bytes.fromhex(numbers["query"]),
-        model=bytes.fromhex(numbers["model"]),
-        devices=arrays["devices"].tolist(),
-        payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
-        **{name: numbers[name] for name in _PLAIN},
-    )
+def _answered(batch: Batch) -> AnsweredRange:
+    first, stop = (int(batch.devices[0]), int(batch.devices[-1]) + 1) if batch.devices.size else (0, 0)
+    return AnsweredRange(f"batch {batch.batch}", batch.query_id, first, stop, batch.devices.size)
 
 
 class KeptBatches(RecordLog[Batch]):
     """The batches of a run; see `scenarios.store.record_log.RecordLog`."""
 
     codec = Codec(
-        noun="batch", number=lambda batch: batch.batch, encode=_tell, decode=_read, require_booked=_require_booked
+        noun="batch",
+        number=lambda batch: batch.batch,
+        encode=_encode,
+        decode=_decode,
+        require_booked=lambda batches, book: require_booked(map(_answered, batches), book),
     )
 
 
@@ -115,9 +94,9 @@ def follow(
     server, crews = plan.server, {}
     cohort: Any = PrivateCohort if plan.poison is None else partial(PoisoningCohort, poison=plan.poison)
     if server.mechanism is not None:
-        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
+        agreement = Agreement(designs=(server.mechanism,), budget=server.epsilon, answers=1)
         crews[PRIVATE] = DeviceGroup(
-            kind=partial(cohort, consent=consent),
+            kind=partial(cohort, agreement=agreement, own_h=server.own_h),
             holdings=plan.private,
             bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
             hosts=workers,

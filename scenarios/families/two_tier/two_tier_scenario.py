@@ -1,9 +1,10 @@
-"""A two-tier run as a value: the settings of `blindrec two-tier`, and the set S of possible ratings."""
+"""Two tiers as an experiment, `blindrec two-tier`: its settings, and the set S of possible ratings."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import pkgutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -13,13 +14,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError, name_choices
-from coordinator.protocol.second_order_mechanisms import (
+from coordinator.protocol.second_order import (
     A_RELEASE,
     check_mechanism,
-    public_part_of,
-    second_order_public_halves,
+    two_tier_mechanism,
+    two_tier_mechanisms,
 )
-from coordinator.protocol.second_order_mechanisms.paper import OWN_H
+from coordinator.protocol.second_order.pmc import OWN_H
 from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.scenario import POISON
 from scenarios.config.settings import (
@@ -35,6 +36,9 @@ from scenarios.config.settings import (
     TestRatings,
     Unrated,
 )
+from scenarios.experiment.experiment import Experiment
+from scenarios.store.manifest import TWO_TIER
+from scenarios.store.whole_files import size_of
 
 if TYPE_CHECKING:
     from coordinator.server.completion.fitting import Fitting
@@ -122,7 +126,7 @@ RIVALS = FULL, NONE = "full", "none"
 GUARANTEES = {
     FULL: "none: private users' ratings themselves are released",
     NONE: "private devices let nothing out",
-    **{name: part.guarantee for name, part in second_order_public_halves().items()},
+    **{name: part.guarantee for name, part in two_tier_mechanisms().items()},
 }
 """The guarantee of a private device, by mechanism."""
 PRIVATE = 400  # Private devices that answer, as in the paper
@@ -134,12 +138,12 @@ MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)
 
 def takes_epsilon(mechanism: str) -> bool:
     """Return whether a mechanism, or rival, has an epsilon."""
-    return mechanism not in RIVALS and public_part_of(mechanism).takes_epsilon
+    return mechanism not in RIVALS and two_tier_mechanism(mechanism).takes_epsilon
 
 
 def needs_scale(mechanism: str) -> bool:
     """Return whether a mechanism, or rival, needs ratings of a finite set S."""
-    return mechanism not in RIVALS and public_part_of(mechanism).needs_scale
+    return mechanism not in RIVALS and two_tier_mechanism(mechanism).needs_scale
 
 
 def _share(value: Any) -> Any:
@@ -177,7 +181,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 _WITH_EPSILON = ", ".join(
     name if part.epsilon_of == A_RELEASE else f"{name} ({part.epsilon_of})"
-    for name, part in second_order_public_halves().items()
+    for name, part in two_tier_mechanisms().items()
     if part.takes_epsilon
 )
 
@@ -258,7 +262,7 @@ class TwoTier(ExperimentScenario):
         if self.epsilon is not None and not takes_epsilon(self.mechanism):
             raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
         if "epsilon" in self.model_fields_set and self.epsilon is None:
-            bare = next(name for name, part in second_order_public_halves().items() if not part.private)
+            bare = next(name for name, part in two_tier_mechanisms().items() if not part.private)
             raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for {bare}")
         if self.mechanism not in RIVALS:  # refuses an epsilon that devices could not answer with
             check_mechanism(self.mechanism, self.asked_epsilon)
@@ -272,8 +276,8 @@ class TwoTier(ExperimentScenario):
             raise InputError(f"attack is {self.attack}, but nobody lies; give --malicious too")
         if self.malicious is not None and self.mechanism in RIVALS:
             raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
-        if self.own_h and (self.mechanism in RIVALS or not public_part_of(self.mechanism).releases_own_h):
-            names = " and ".join(name for name, part in second_order_public_halves().items() if part.releases_own_h)
+        if self.own_h and (self.mechanism in RIVALS or not two_tier_mechanism(self.mechanism).releases_own_h):
+            names = " and ".join(name for name, part in two_tier_mechanisms().items() if part.releases_own_h)
             raise InputError(f"own_h is True, which is about {names}; the mechanism is {self.mechanism}, leave it out")
         if self.clip and not self.own_h:
             raise InputError("clip is True, but all releases are of one size without own_h; leave it out")
@@ -282,7 +286,7 @@ class TwoTier(ExperimentScenario):
     def guarantee(self) -> dict[str, Any]:
         """A private device's guarantee and its neighbours; None as neighbours if it is not differential privacy."""
         alone = self.own_h or self.mechanism in RIVALS
-        neighbours = None if alone else public_part_of(self.mechanism).neighbours
+        neighbours = None if alone else two_tier_mechanism(self.mechanism).neighbours
         guarantee = OWN_H if self.own_h else GUARANTEES[self.mechanism]
         # The guarantee of every mechanism here is pure: delta is 0
         return {"guarantee": guarantee, "neighbours": neighbours, "delta": None if neighbours is None else 0.0}
@@ -300,3 +304,30 @@ class TwoTier(ExperimentScenario):
 
 
 TwoTierScenario = TwoTier  # Its public name
+
+
+class TwoTiers(Experiment[TwoTier]):
+    """Public users hand over their ratings; private devices answer once each, with one second-order vector."""
+
+    name = TWO_TIER
+    runner = "scenarios.families.two_tier.two_tier_seed:teach_seed"
+    kind = TwoTier
+    column_list = "scenarios.families.two_tier.two_tier_columns:COLUMNS"
+    titled = "mechanism"
+    named = ("users", "items", "public", "private", "repeat", "rmse", "rmse_public_only", "rmse_baseline", "seconds")
+    sized = False
+    help = """Public users teach item features; private devices complete their own vectors and answer once.
+
+Unless you set them, rank, regularisation and the weights of noisy releases are chosen on held-out public users.
+Speed flags (--backend, --workers) never change a result. With --out every batch of releases is stored: blindrec resume
+FOLDER, or the same command, resumes a run that was killed or interrupted, and fits the models again.
+"""
+
+    def check(self, scenario: TwoTier) -> None:
+        """Read the ratings, so that a file that cannot be used is refused before a backend is opened."""
+        pkgutil.resolve_name("scenarios.families.two_tier.two_tier_seed:table_of")(scenario)  # loaded as the runner is
+
+    def work(self, scenario: TwoTier) -> float:
+        """Predict it from the number of private devices, a millisecond each; models are fitted here in any case."""
+        users = size_of(scenario.ratings) // 256 if scenario.ratings else (scenario.planted or (0,))[0]
+        return 1e-3 * (users if scenario.private is None else scenario.private)

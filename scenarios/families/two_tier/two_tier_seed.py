@@ -18,11 +18,10 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order_channels import basis_of
+from coordinator.protocol.features import ItemFeatures, basis_of
+from coordinator.protocol.second_order import HALF, two_tier_mechanism
 from coordinator.server.completion.batches import BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.mechanisms import HALF, server_part_of
 from coordinator.server.completion.weighing import baseline_errors, rmse, squared_errors
 from scenarios.backends.session import Backend, Progress, silent
 from scenarios.config.scenario import POISON
@@ -162,7 +161,7 @@ def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bo
     settings, public, private = world.settings, world.split.public_rows, world.split.train.of(world.split.private)
     weight = settings.weight  # of a release against a public user's row: as given, the mechanism's, or to be validated
     if weight is None:
-        weight = HALF if settings.mechanism in RIVALS else server_part_of(settings.mechanism).weight
+        weight = HALF if settings.mechanism in RIVALS else two_tier_mechanism(settings.mechanism).weight
     server = BatchPlan(
         public=public,
         private=private.users,

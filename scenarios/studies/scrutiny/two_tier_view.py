@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from actors.second_order.cohort import Consent, PrivateCohort
+from actors.private_cohort import PrivateCohort
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.coins import on_grid
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.features import ItemFeatures, basis_of, residuals
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import basis_of
-from coordinator.protocol.second_order_mechanisms import (
+from coordinator.protocol.second_order import (
     A_RELEASE,
+    SecondOrderQuery,
     check_mechanism,
-    public_part_of,
-    second_order_public_halves,
+    two_tier_mechanism,
+    two_tier_mechanisms,
 )
 from scenarios.studies.scrutiny.attacks import RELEASE_PARTS, Game, Observations, View
 from scenarios.studies.scrutiny.mechanism_under_test import SECRET, Choice
@@ -29,9 +29,9 @@ from scenarios.studies.scrutiny.release_view import ReleaseView, law_facts, rele
 from scenarios.studies.scrutiny.shuffling import finite_epsilon
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit
 
-ITEMS, RANK, BLOCK = 8, 2, 1 << 14
+ITEMS, RANK = 8, 2
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
-MOST = 60_000  # the largest number of releases that an attack inspects: each is a separate message
+MOST = 60_000  # the largest number of releases that an attack inspects
 
 
 def model() -> ItemFeatures:
@@ -77,7 +77,8 @@ class TwoTierView(View[TasteGame]):
     def __init__(self, design: str, *, epsilon: Fraction | float | str = 1, settings: Choice | None = None) -> None:
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
-        nats, self.label, self._part, self._features = finite_epsilon(epsilon), design, public_part_of(design), model()
+        nats, self.label, self._features = finite_epsilon(epsilon), design, model()
+        self._part = two_tier_mechanism(design)
         self._claimed = nats if self._part.takes_epsilon else None
         check_mechanism(design, self._claimed)
         self._query = SecondOrderQuery(model=self._features.digest, mechanism=design, epsilon=self._claimed)
@@ -85,7 +86,7 @@ class TwoTierView(View[TasteGame]):
     @staticmethod
     def designs() -> list[str]:
         """See `View.designs`."""
-        return list(second_order_public_halves())
+        return list(two_tier_mechanisms())
 
     def games(self, releases: int, coins: np.random.Generator) -> list[TasteGame]:  # noqa: ARG002 (nothing is drawn)
         """Return the games, of a coordinate where epsilon is about one, and of a whole release; see `View.games`."""
@@ -105,27 +106,22 @@ class TwoTierView(View[TasteGame]):
         query, features, devices = self._query, self._features, min(releases, MOST)
         secret = coins.random(devices) < 0.5
         rows = _rows(np.where(secret[:, None], game.ratings[0], game.ratings[1]))
-        consent = Consent(mechanisms=frozenset({query.mechanism}), epsilon=query.epsilon)
-        cohort = PrivateCohort(rows, SECRET, 0, rows.users, consent=consent)
-        cohort.pin(query.model, 0, devices)
-        answers = [
-            release
-            for first in range(0, devices, BLOCK)
-            for release in cohort.answer(query, features, first, min(first + BLOCK, devices))
-        ]
+        agreement = Agreement(designs=(query.mechanism,), budget=query.epsilon, answers=1)
+        cohort = PrivateCohort(rows, SECRET, 0, rows.users, agreement=agreement)
+        cohort.announce(query, 0, devices)
+        who, payloads = query.payloads(cohort.answer(query, features, 0, devices), features)
         tastes = residuals(features, _rows(game.ratings))  # completed vectors with either input, shape (2, m)
         lean = tastes[0] - tastes[1]
         if self._part.moment:  # what moments say of the two tastes
             sides = tastes @ basis_of(features)
             sides /= np.linalg.norm(sides, axis=1)[:, None]
-            moments = np.stack([release.as_moment(features, query) for release in answers])
+            moments = self._part.moments(payloads, who, query, features)
             values = np.einsum("nij,ki,kj->nk", moments, sides, sides)
         else:
-            values = np.stack([release.as_vector(features, query) for release in answers])
+            values = self._part.rows(payloads, who, query, features)
         if not game.whole:  # the coordinate, or the bit, that the two tastes differ in most
             coordinate = int(np.argmax(np.abs(lean)))
             return Observations(secret, {"coordinate": values[:, coordinate] * np.sign(lean[coordinate])})
-        payloads = np.frombuffer(b"".join(release.payload for release in answers), np.uint8).reshape(devices, -1)
         scores = {"projection": values @ lean} if values.shape[1] == lean.size else {}
         return Observations(secret, scores, {"releases": keys_of(payloads)}, values.astype(np.float32))
 

@@ -14,9 +14,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
-from coordinator.protocol import second_order_mechanisms as public
 from coordinator.protocol.errors import InputError
-from coordinator.server.completion import mechanisms as server
+from coordinator.protocol.second_order import two_tier_mechanisms
 from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
@@ -49,9 +48,9 @@ CURVES = (
     NONE,
     FULL,
     *(
-        f"{name}:{epsilon}" if epsilon else name
-        for name in sorted(server.second_order_server_halves(), key=lambda name: public.public_part_of(name).private)
-        for epsilon in server.server_part_of(name).swept
+        f"{part.name}:{epsilon}" if epsilon else part.name
+        for part in sorted(two_tier_mechanisms().values(), key=lambda part: part.private)
+        for epsilon in part.swept
     ),
 )
 

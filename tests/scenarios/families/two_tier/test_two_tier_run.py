@@ -1,6 +1,5 @@
 """A two-tier run: what crosses between devices and server, the same models everywhere, and liars among the devices."""
 
-import dataclasses
 import pickle
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -19,12 +18,13 @@ from thoroughness import THOROUGH
 from worlds import SECRET, WILLING, features, private, query, rated
 
 from actors.lying import LOUD, Poison, PoisoningCohort, poisoned
-from actors.second_order.cohort import PrivateCohort
+from actors.private_cohort import PrivateCohort
 from benchmarks.victims import alive, below
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.messages import Release
+from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import batches, weighing
 from coordinator.server.completion import batches as announcing
 from coordinator.server.completion.batches import PRIVATE
@@ -41,28 +41,21 @@ from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import read_table, run, settle, world_of
 from scenarios.families.two_tier.two_tier_worlds import Trial, trial_error
 
-FIELDS: dict[type, set[str]] = {
-    ItemFeatures: {"mean", "vectors", "kappa", "lowest", "highest", "scale", "common_h", "mean_degree"},
-    SecondOrderQuery: {"model", "mechanism", "epsilon", "batch", "own_h"},
-    SecondOrderRelease: {"query_id", "device", "mechanism", "payload"},
-}
-
 
 @pytest.mark.parametrize(("mechanism", "bytes_out"), [("pmc", 8), ("pmd", 60), ("sslp", 8), ("laplace", 480)])
 def test_a_query_a_model_and_one_release_a_device_cross_and_nothing_else(
     mechanism: str, bytes_out: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crossed: list[Any] = []
-    pins: list[tuple[bytes, int, int]] = []
+    announcements: list[tuple[bytes, int, int]] = []
     ask = PrivateCohort.ask
 
     def tapped(self: PrivateCohort, question: Any, first: int, stop: int, *public: Any) -> Any:
         told = ask(self, question, first, stop, *public)
-        if type(question) is Announcement:
-            assert (told, public) == (None, ())
-            pins.append((question.model, first, stop))
-        else:
-            crossed.extend([question, *public, *(told or ())])
+        if not public:
+            assert told is None
+            announcements.append((question.model, first, stop))
+        crossed.extend([question, *public, *([told] if public else [])])
         return told
 
     monkeypatch.setattr(PrivateCohort, "ask", tapped)
@@ -70,17 +63,17 @@ def test_a_query_a_model_and_one_release_a_device_cross_and_nothing_else(
     run(
         TwoTier.model_validate({**flags, "mechanism": mechanism, "weight": 0.1, "batch": 6, "seed": SEED}), InProcess(1)
     )
-    assert {type(one) for one in crossed} == set(FIELDS)
-    for one in crossed:
-        assert {field.name for field in dataclasses.fields(one)} == FIELDS[type(one)]
+    assert {type(one) for one in crossed} == {SecondOrderQuery, ItemFeatures, Release}
     models = list({one.digest: one for one in crossed if isinstance(one, ItemFeatures)}.values())
     places = [(0, 5), (5, 6), (6, 10), (10, 12)]
-    assert [(models[first >= 6].digest, first, stop) for first, stop in places] == pins
+    assert [(models[first >= 6].digest, first, stop) for first, stop in places] == announcements
     assert models[0].digest != models[1].digest
     assert np.array_equal(models[0].mean, models[1].mean)
-    releases = [one for one in crossed if isinstance(one, SecondOrderRelease)]
-    assert [one.device for one in releases] == list(range(12))
-    assert {len(one.payload) for one in releases} == {bytes_out}
+    releases = [one for one in crossed if isinstance(one, Release)]
+    assert [(one.first, one.first + one.count) for one in releases] == places
+    assert {(one.width, one.answered, one.pairs, one.questions) for one in releases} == {
+        (8 * bytes_out, None, None, None)
+    }
     assert not shows_a_secret(crossed, SEED)
 
 
@@ -242,10 +235,10 @@ MASTER = as_words(SECRET)
 
 def released(poison: Poison | None, *, own_h: bool = False, clip: bool = False) -> Floats2:
     kind = PrivateCohort if poison is None else partial(PoisoningCohort, poison=poison)
-    cohort = kind(private(rated(devices=DEVICES)), SECRET, 0, DEVICES, consent=WILLING)
+    cohort = kind(private(rated(devices=DEVICES)), SECRET, 0, DEVICES, agreement=WILLING, own_h=True)
     asked, book = replace(query(MODEL, "pmc"), own_h=own_h), ReleaseBook(MODEL.items, clip=clip)
-    cohort.pin(asked.model, 0, DEVICES)
-    book.absorb(asked, MODEL, cohort.answer(asked, MODEL, 0, DEVICES))
+    cohort.announce(asked, 0, DEVICES)
+    book.absorb(asked, MODEL, *asked.payloads(cohort.answer(asked, MODEL, 0, DEVICES), MODEL))
     return np.concatenate(list(book.blocks()))
 
 

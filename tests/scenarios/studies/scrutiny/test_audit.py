@@ -18,12 +18,11 @@ from thoroughness import sample, size
 from actors.device import Cohort
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import Epsilon, require_epsilon
 from coordinator.protocol.custom import Mechanism
-from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import GridLaplace
+from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanism, two_tier_mechanisms
+from coordinator.protocol.second_order.laplace import GridLaplace
 from scenarios.commands.scrutiny_commands import in_nats
 from scenarios.studies.scrutiny import release_view
 from scenarios.studies.scrutiny.attacks import at_least, best_event, frequency_scores, parts_of, smallest_leak
@@ -75,8 +74,8 @@ def verdict(channel: Any, epsilon: Fraction) -> Audit:
 
 def channels_of(name: str) -> Callable[[Fraction], list[Any]]:
     """From an epsilon to every channel that an audit of this mechanism goes through; none if it claims nothing."""
-    if name in second_order_mechanisms.second_order_public_halves():
-        half, features = second_order_mechanisms.public_part_of(name), model()
+    if name in two_tier_mechanisms():
+        half, features = two_tier_mechanism(name), model()
 
         def second(epsilon: Fraction) -> list[Any]:
             claim = require_epsilon(epsilon) if half.takes_epsilon else None

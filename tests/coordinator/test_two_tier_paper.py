@@ -14,18 +14,12 @@ from scipy.optimize import linprog
 from statistical import rate_fits
 from thoroughness import examples
 
-from actors.second_order.mechanisms.paper import (
-    candidate,
-    candidate_values,
-    flipped_signs,
-    greedy_swaps,
-    shuffle,
-    signs,
-)
 from actors.seeds import FAIR, PLACE, WHOLE
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.features import residuals as completed
+from coordinator.protocol.second_order.pmc import flipped_signs, signs
+from coordinator.protocol.second_order.pmd import candidate, candidate_values, greedy_swaps, shuffle
 
 MANY = 1 << 14
 

@@ -6,142 +6,154 @@ import warnings
 from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import worlds
+from faults import Deaf
 from hostile import COSTS, SCALARS, forged
-from worlds import complete_many
+from worlds import announced, complete_many, untouched
 
-from actors.keeper import Keeper
-from actors.second_order.cohort import Consent, PrivateCohort
+from actors.keeper import Keeper, spent_by
+from actors.private_cohort import PrivateCohort
+from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.arrays import Bits2, Floats2
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import LARGEST
-from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
+from coordinator.protocol.errors import AgreementError, BlindrecError, InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanism, two_tier_mechanisms
 
 DEVICES = 23
 OF = worlds.rated(devices=DEVICES)
+MODEL = worlds.features()
 
 
-def answered(
-    mechanism: str, cuts: tuple[int, ...] = (0, DEVICES), model: ItemFeatures | None = None
-) -> list[SecondOrderRelease]:
+def answered(mechanism: str, cuts: tuple[int, ...] = (0, DEVICES)) -> Bits2:
     """What all devices release, where cohorts are cut so."""
-    public = model or worlds.features()
-    found: list[SecondOrderRelease] = []
-    for first, stop in itertools.pairwise(cuts):
-        cohort = worlds.cohort(OF, first, stop)
-        cohort.pin(public.digest, first, stop)
-        found += cohort.answer(worlds.query(public, mechanism), public, first, stop)
-    return found
+    query = worlds.query(MODEL, mechanism)
+    parts = [
+        query.payloads(announced(OF, query, *ends).answer(query, MODEL, *ends), MODEL)
+        for ends in itertools.pairwise(cuts)
+    ]
+    assert np.concatenate([devices for devices, _ in parts]).tolist() == list(range(DEVICES))
+    return np.concatenate([payloads for _, payloads in parts])
 
 
-def pinned(model: ItemFeatures) -> PrivateCohort:
-    cohort = worlds.cohort(OF, 0, DEVICES)
-    cohort.pin(model.digest, 0, DEVICES)
-    return cohort
+def rows_of(query: SecondOrderQuery) -> Floats2:
+    """What the server reads in all devices' releases."""
+    told = query.payloads(announced(OF, query, 0, DEVICES).answer(query, MODEL, 0, DEVICES), MODEL)
+    return two_tier_mechanism(query.mechanism).rows(told[1], told[0], query, MODEL)
 
 
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("mechanism", two_tier_mechanisms())
 def test_a_promise_is_no_more_than_there_is(mechanism: str) -> None:
-    half = second_order_public_halves()[mechanism]
-    assert half.guarantee.startswith("none") == (not half.private)
-    if half.private and not half.takes_epsilon:
-        assert "not differential privacy" in half.guarantee
+    part = two_tier_mechanism(mechanism)
+    assert part.guarantee.startswith("none") == (not part.private)
+    if part.private and not part.takes_epsilon:
+        assert "not differential privacy" in part.guarantee
 
 
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("mechanism", two_tier_mechanisms())
 def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = answered(mechanism)
-    assert [one.device for one in whole] == list(range(DEVICES))
-    assert answered(mechanism, tuple(range(DEVICES + 1))) == whole
-    assert answered(mechanism, (0, 1, 9, 22, 23)) == whole
-    monkeypatch.setattr("actors.second_order.cohort.BLOCK", 4 * 70)
-    assert answered(mechanism) == whole
-    model = worlds.features()
-    cohort = pinned(model)
-    late = [cohort.answer(worlds.query(model, mechanism), model, k, k + 1)[0] for k in reversed(range(DEVICES))]
-    assert late[::-1] == whole
+    assert np.array_equal(answered(mechanism, tuple(range(DEVICES + 1))), whole)
+    assert np.array_equal(answered(mechanism, (0, 1, 9, 22, 23)), whole)
+    monkeypatch.setattr("actors.private_cohort.BLOCK", 4 * 70)
+    assert np.array_equal(answered(mechanism), whole)
+    query = worlds.query(MODEL, mechanism)
+    cohort = announced(OF, query, 0, DEVICES)
+    late = [cohort.answer(query, MODEL, k, k + 1).bits for k in reversed(range(DEVICES))]
+    assert b"".join(late[::-1]) == whole.tobytes()
 
 
 def test_exact_releases_are_the_completed_vectors_and_pmcs_are_their_signs() -> None:
-    model = worlds.features()
-    rows = complete_many(model, *OF) - model.mean
-    query = worlds.query(model, "exact")
-    exact = [one.as_vector(model, query) for one in answered("exact")]
-    np.testing.assert_allclose(exact, rows, atol=1e-12)
-    query = worlds.query(model, "pmc")
-    for row, one in zip(rows, answered("pmc"), strict=True):
-        signs = one.as_vector(model, query) / model.common_h
-        assert abs(signs @ np.sign(row)) == pytest.approx(row.size)
+    rows = complete_many(MODEL, *OF) - MODEL.mean
+    np.testing.assert_allclose(rows_of(worlds.query(MODEL, "exact")), rows, atol=1e-12)
+    signs = rows_of(worlds.query(MODEL, "pmc")) / MODEL.common_h
+    assert np.abs((signs * np.sign(rows)).sum(axis=1)) == pytest.approx(70)
 
 
 def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> None:
-    model = worlds.features()
-    query = dataclasses.replace(worlds.query(model, "pmc"), own_h=True)
-    rows = complete_many(model, *OF) - model.mean
-    cohort = pinned(model)
-    for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
-        np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
-    answer = worlds.answer_of(cohort, 3)
-    assert answer is not None
-    assert answer.guarantee.startswith("none: ")
+    query = dataclasses.replace(worlds.query(MODEL, "pmc"), own_h=True)
+    sizes = np.abs(complete_many(MODEL, *OF) - MODEL.mean).mean(axis=1)
+    np.testing.assert_allclose(np.abs(rows_of(query)), np.tile(sizes[:, None], 70))
+    assert two_tier_mechanism("pmc").promised(query).startswith("none: ")
 
 
-def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    model = worlds.features()
-    query, cohort = worlds.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
-    assert worlds.answer_of(cohort, 4) is None
-    one = cohort.answer(query, model, 0, DEVICES)
-    answer = worlds.answer_of(cohort, 4)
-    assert cohort.answer(query, model, 4, 5) == one[4:5]
-    assert worlds.answer_of(cohort, 4) == answer
-    assert answer is not None
-    assert (answer.query_id, answer.model, answer.epsilon) == (query.id, model.digest, Fraction(1, 3))
-    assert answer.guarantee == second_order_public_halves()["pmc-rr"].guarantee
+def test_a_device_asked_twice_repeats_and_spends_nothing_in_any_process(tmp_path: Path) -> None:
+    """It was charged when the query was announced, and a process that is started anew knows of it."""
+    query = worlds.query(MODEL, "pmc-rr", epsilon=Fraction(1, 3))
+    cohort = announced(OF, query, 0, DEVICES, keeper=worlds.keeper_on(tmp_path))
+    release = cohort.answer(query, MODEL, 0, DEVICES)
+    assert cohort.answer(query, MODEL, 4, 5).bits == release.bits[4 * 9 : 5 * 9]
+    again = worlds.cohort(OF, 0, DEVICES, keeper=worlds.keeper_on(tmp_path))
+    assert again.answer(query, MODEL, 0, DEVICES) == release
+    again.announce(query, 0, DEVICES)
+    assert spent_by(worlds.keeper_on(tmp_path), DEVICES) == [(0, DEVICES, Fraction(1, 3))]
+    assert len(worlds.keeper_on(tmp_path).read(0, DEVICES)[1]) == 1
+
+
+OTHERS = (
+    worlds.query(worlds.features(seed=1), "pmd"),
+    worlds.query(dataclasses.replace(MODEL, mean=MODEL.mean - 5.0 * (np.arange(70) == 3)), "pmd"),
+    worlds.query(MODEL, "exact"),
+    worlds.query(MODEL, "pmd", batch=1),
+)
+"""About another model, or otherwise."""
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_device_takes_one_query_about_one_model_whichever_process_asks(
+    other: SecondOrderQuery, tmp_path: Path
+) -> None:
+    query = worlds.query(MODEL, "pmd")
+    cohort = worlds.cohort(OF, 0, DEVICES, keeper=worlds.keeper_on(tmp_path))
+    cohort.announce(query, 1, 3)
+    named = f"devices 1 to 2 took query {query.id.hex()[:8]}.*once.*{other.id.hex()[:8]} \\({other.mechanism}\\)"
+    for _ in range(2):
+        with pytest.raises(InputError, match=named):
+            cohort.announce(other, 0, 4)
+        if other.model == MODEL.digest:
+            with pytest.raises(InputError, match=named):
+                cohort.answer(other, MODEL, 0, 4)
+        cohort = worlds.cohort(OF, 0, DEVICES, keeper=worlds.keeper_on(tmp_path))
+    assert [entry[:2] for entry in spent_by(worlds.keeper_on(tmp_path), 5)] == [(0, 1), (1, 3), (3, 5)]
 
 
 def test_another_model_is_refused_and_both_are_named() -> None:
-    model, other = worlds.features(), worlds.features(seed=1)
-    shifted = dataclasses.replace(model, mean=model.mean - 5.0 * (np.arange(70) == 3))
-    names = f"{model.digest.hex()[:8]}.*{{}}"
-    for wrong in (other, shifted):
-        named = names.format(wrong.digest.hex()[:8])
-        cohort = pinned(model)
-        with pytest.raises(InputError, match=named):
-            cohort.answer(worlds.query(wrong, "pmc"), wrong, 2, 3)
-        with pytest.raises(InputError, match=named):
-            cohort.pin(wrong.digest, 2, 3)
-        cohort.answer(worlds.query(model, "pmc"), model, 2, 3)
-        with pytest.raises(InputError, match=named):
-            cohort.answer(worlds.query(wrong, "pmc"), wrong, 2, 3)
-        with pytest.raises(InputError, match=f"{wrong.digest.hex()[:8]}.*{model.digest.hex()[:8]}"):
-            cohort.answer(worlds.query(model, "pmc"), wrong, 2, 3)
+    query, wrong = worlds.query(MODEL, "pmc"), worlds.features(seed=1)
+    with pytest.raises(
+        InputError, match=f"{wrong.digest.hex()[:8]} is not the announced one, {MODEL.digest.hex()[:8]}"
+    ):
+        announced(OF, query, 2, 3).answer(query, wrong, 2, 3)
 
 
-def test_devices_that_were_told_of_no_model_answer_none() -> None:
-    model, cohort = worlds.features(), worlds.cohort(OF, 0, DEVICES)
-    cohort.pin(model.digest, 1, 3)
-    cohort.pin(model.digest, 4, 5)
-    releases = cohort.answer(worlds.query(model, "pmc"), model, 0, 6)
-    assert [release.device for release in releases] == [1, 2, 4]
-    assert worlds.answer_of(cohort, 0) is worlds.answer_of(cohort, 5) is None
-    cohort.pin(model.digest, 0, 6)
-    assert len(cohort.answer(worlds.query(model, "pmc"), model, 0, 6)) == 6
+def test_devices_to_whom_a_query_was_not_announced_refuse_it() -> None:
+    query = worlds.query(MODEL, "pmc")
+    cohort = worlds.cohort(OF, 0, DEVICES)
+    for ends in ((1, 3), (4, 5)):
+        cohort.announce(query, *ends)
+    release = cohort.answer(query, MODEL, 0, 6)
+    devices, payloads = query.payloads(release, MODEL)
+    assert (devices.tolist(), release.refused) == ([1, 2, 4], 3)
+    assert np.array_equal(payloads, answered("pmc")[devices])
+    assert not any(release.bits[:9] + release.bits[3 * 9 : 4 * 9] + release.bits[5 * 9 :])
+    cohort.announce(query, 0, 6)
+    assert cohort.answer(query, MODEL, 0, 6).refused == 0
 
 
-def test_a_second_question_about_the_same_model_is_refused() -> None:
-    model = worlds.features()
-    cohort = pinned(model)
-    first = worlds.query(model, "pmd")
-    cohort.answer(first, model, 0, 3)
-    for again in (worlds.query(model, "exact"), worlds.query(model, "pmd", batch=1)):
-        with pytest.raises(InputError, match=f"{first.id.hex()[:8]} \\(pmd\\).*once.*{again.id.hex()[:8]}"):
-            cohort.answer(again, model, 1, 6)
-    assert worlds.answer_of(cohort, 5) is None
+def test_devices_whose_keeper_does_not_answer_send_nothing_that_is_not_booked() -> None:
+    query, deaf = worlds.query(MODEL, "pmc"), Deaf(Keeper())
+    cohort = announced(OF, query, 0, DEVICES, keeper=deaf)
+    assert cohort.answer(query, MODEL, 0, DEVICES).refused == DEVICES
+    deaf.below = 0
+    cohort.announce(query, 2, 4)
+    deaf.below = 1
+    devices, _ = query.payloads(cohort.answer(query, MODEL, 0, DEVICES), MODEL)
+    assert devices.tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -166,20 +178,17 @@ def test_a_rating_that_cannot_be_used_is_refused_where_devices_are_made(part: st
 def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) -> None:
     """The error tells two public numbers: it is the same for a device that rated nothing."""
     model = worlds.features(items=items, rank=1)
-    texts = set()
+    query, texts = worlds.query(model, "sslp"), set()
     for of in (OF, worlds.rated(devices=DEVICES, each=1), worlds.rated(devices=DEVICES, each=0)):
-        cohort = worlds.cohort(of, 0, DEVICES)
-        cohort.pin(model.digest, 0, DEVICES)
         with pytest.raises(InputError, match=f"model has {items} items; .* catalogue of 70") as caught:
-            cohort.answer(worlds.query(model, "sslp"), model, 0, DEVICES)
+            announced(of, query, 0, DEVICES).answer(query, model, 0, DEVICES)
         texts.add(str(caught.value))
-        assert worlds.answer_of(cohort, 0) is None
     assert len(texts) == 1
 
 
 def test_devices_beyond_the_cohort_are_refused() -> None:
     with pytest.raises(IndexError, match="devices 20 to 23"):
-        pinned(worlds.features()).pin(worlds.features().digest, 20, 24)
+        announced(OF, worlds.query(MODEL, "pmc"), 0, DEVICES).announce(worlds.query(MODEL, "pmc"), 20, 24)
 
 
 def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
@@ -189,49 +198,41 @@ def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
 
 # Private devices answer what they agreed to; a server's model is checked before compiled code sees it.
 FEW_DEVICES = 6
-MODEL = worlds.features()
 
 
-def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: bool = False) -> Consent:
-    return Consent(mechanisms=frozenset(mechanisms), epsilon=epsilon, own_h=own_h)
+def agreed(mechanism: str, *, own_h: bool = False) -> PrivateCohort:
+    """Devices that agreed to one mechanism, and to epsilon 1 if it has any."""
+    epsilon: Epsilon = Fraction(1) if two_tier_mechanism(mechanism).takes_epsilon else None
+    agreement = Agreement(designs=(mechanism,), budget=epsilon, answers=1)
+    return worlds.cohort(OF, 0, FEW_DEVICES, agreement=agreement, own_h=own_h)
 
 
-def consenting_cohort(consent: Consent, model: ItemFeatures = MODEL, keeper: Keeper | None = None) -> PrivateCohort:
-    """Devices that agreed to something, and were told of a model."""
-    cohort = worlds.cohort(OF, 0, FEW_DEVICES, consent=consent, keeper=keeper)
-    cohort.pin(model.digest, 0, FEW_DEVICES)
-    return cohort
-
-
-def untouched(cohort: PrivateCohort) -> bool:
-    """Whether no device has let anything out."""
-    return all(worlds.answer_of(cohort, device) is None for device in range(FEW_DEVICES))
-
-
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("mechanism", two_tier_mechanisms())
 def test_a_device_answers_what_it_agreed_to_and_nothing_else(mechanism: str) -> None:
     """Whatever a server names: the mechanism of the experiment is answered, six others and more epsilon are refused."""
-    cohort = consenting_cohort(consenting(mechanism))
-    for other in second_order_public_halves().keys() - {mechanism}:
-        with pytest.raises(ConsentError, match=f"agreed to {mechanism}; they refuse {other}$"):
-            cohort.answer(worlds.query(MODEL, other), MODEL, 0, FEW_DEVICES)
-    if second_order_public_halves()[mechanism].takes_epsilon:
+    cohort = agreed(mechanism)
+    for other in two_tier_mechanisms().keys() - {mechanism}:
+        with pytest.raises(AgreementError, match=f"agreed to {mechanism}; they refuse {other}$"):
+            cohort.announce(worlds.query(MODEL, other), 0, FEW_DEVICES)
+    if two_tier_mechanism(mechanism).takes_epsilon:
         dearer = worlds.query(MODEL, mechanism, epsilon=Fraction(1) + Fraction(1, 10**30))
-        with pytest.raises(ConsentError, match="agreed to epsilon 1 at most"):
+        with pytest.raises(AgreementError, match="agreed to epsilon 1 at most"):
+            cohort.announce(dearer, 0, FEW_DEVICES)
+        with pytest.raises(AgreementError, match="agreed to epsilon 1 at most"):
             cohort.answer(dearer, MODEL, 0, FEW_DEVICES)
     assert untouched(cohort)
-    assert len(cohort.answer(worlds.query(MODEL, mechanism), MODEL, 0, FEW_DEVICES)) == FEW_DEVICES
+    query = worlds.query(MODEL, mechanism)
+    cohort.announce(query, 0, FEW_DEVICES)
+    assert cohort.answer(query, MODEL, 0, FEW_DEVICES).answered is None
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), -20, "1", None, 0.5, Fraction(1, 10**40)])
 @pytest.mark.parametrize("mechanism", ["sslp", "laplace", "pmc-rr", "privunit"])
 def test_no_device_answers_at_an_epsilon_that_is_none(mechanism: str, epsilon: Any) -> None:
     """At -20 SSLP turned nearly every answer round, and the ledger said "-20"."""
-    for consent in (consenting(mechanism), worlds.WILLING):
-        cohort = consenting_cohort(consent)
-        bad = forged(worlds.query(MODEL, mechanism), epsilon=epsilon)
+    for cohort in (agreed(mechanism), worlds.cohort(OF, 0, FEW_DEVICES)):
         with pytest.raises(InputError):
-            cohort.answer(bad, MODEL, 0, FEW_DEVICES)
+            cohort.announce(forged(worlds.query(MODEL, mechanism), epsilon=epsilon), 0, FEW_DEVICES)
         assert untouched(cohort)
     with pytest.raises(InputError):
         SecondOrderQuery(model=MODEL.digest, mechanism=mechanism, epsilon=epsilon)
@@ -239,19 +240,11 @@ def test_no_device_answers_at_an_epsilon_that_is_none(mechanism: str, epsilon: A
 
 def test_the_devices_own_h_is_agreed_to_by_name() -> None:
     asked = forged(worlds.query(MODEL, "pmc"), own_h=True)
-    cohort = consenting_cohort(consenting("pmc"))
-    with pytest.raises(ConsentError, match="own_h"):
-        cohort.answer(asked, MODEL, 0, FEW_DEVICES)
+    cohort = agreed("pmc")
+    with pytest.raises(AgreementError, match="own_h"):
+        cohort.announce(asked, 0, FEW_DEVICES)
     assert untouched(cohort)
-    assert len(consenting_cohort(consenting("pmc", own_h=True)).answer(asked, MODEL, 0, FEW_DEVICES)) == FEW_DEVICES
-
-
-def test_nobody_agrees_to_what_there_is_not() -> None:
-    for mechanisms, epsilon in ((("mine",), Fraction(1)), (("pmc",), Fraction(-1)), (("pmc",), Fraction(0))):
-        with pytest.raises(InputError):
-            consenting(*mechanisms, epsilon=epsilon)
-    with pytest.raises(ConsentError, match="agreed to nothing"):
-        consenting_cohort(consenting()).answer(worlds.query(MODEL, "pmc"), MODEL, 0, FEW_DEVICES)
+    agreed("pmc", own_h=True).announce(asked, 0, FEW_DEVICES)
 
 
 V, BACKWARDS = MODEL.vectors, {"lowest": 5.0, "highest": 1.0, "scale": None}
@@ -269,7 +262,7 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", BAD)
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("mechanism", two_tier_mechanisms())
 def test_a_model_that_is_none_is_refused_where_it_is_built_and_where_it_arrives(
     mechanism: str, changes: dict[str, Any]
 ) -> None:
@@ -278,37 +271,19 @@ def test_a_model_that_is_none_is_refused_where_it_is_built_and_where_it_arrives(
     with pytest.raises(InputError):
         ItemFeatures(**{**fields, **changes})
     bad = forged(MODEL, **changes)
-    digest = bytes(16) if bad.vectors.ndim == 1 else bad.digest
-    query, cohort = forged(worlds.query(MODEL, mechanism), model=digest), worlds.cohort(OF, 0, FEW_DEVICES)
-    cohort.pin(digest, 0, FEW_DEVICES)
+    query = forged(worlds.query(MODEL, mechanism), model=bytes(16) if bad.vectors.ndim == 1 else bad.digest)
     with pytest.raises(InputError):
-        cohort.answer(query, bad, 0, FEW_DEVICES)
-    assert untouched(cohort)
+        announced(OF, query, 0, FEW_DEVICES).answer(query, bad, 0, FEW_DEVICES)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "sslp"])
 def test_what_divides_by_the_range_of_ratings_needs_one(mechanism: str) -> None:
     flat = forged(MODEL, lowest=3.0, highest=3.0, scale=(3.0,))
     assert ItemFeatures.arrived(flat).scale == flat.scale
+    query, other = worlds.query(flat, mechanism), worlds.query(flat, "pmc")
     with pytest.raises(InputError, match=r"all ratings are 3; .* divides by their range"):
-        consenting_cohort(worlds.WILLING, flat).answer(worlds.query(flat, mechanism), flat, 0, FEW_DEVICES)
-    others = consenting_cohort(worlds.WILLING, flat).answer(worlds.query(flat, "pmc"), flat, 0, FEW_DEVICES)
-    assert len(others) == FEW_DEVICES
-
-
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
-def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
-    query = worlds.query(MODEL, mechanism)
-    release = consenting_cohort(worlds.WILLING).answer(query, MODEL, 0, 1)[0]
-    size = len(release.payload)
-    bad = [release.payload[:-1], release.payload + b"\0", b"", bytearray(release.payload), None, "x" * size]
-    if mechanism in {"laplace", "exact", "privunit"}:
-        bad += [value.tobytes() * (size // 8) for value in np.array([np.nan, np.inf, -np.inf, 1e300], "<f8")]
-    if mechanism == "pmd":
-        bad += [b"\x05" * size, b"\xff" * size]
-    for payload in bad:
-        with pytest.raises(InputError):
-            SecondOrderRelease.arrived(forged(release, payload=payload)).require(query, MODEL)
+        announced(OF, query, 0, FEW_DEVICES).answer(query, flat, 0, FEW_DEVICES)
+    assert announced(OF, other, 0, FEW_DEVICES).answer(other, flat, 0, FEW_DEVICES).answered is None
 
 
 # Whether private devices answer, and what an error says, is the same whatever they rated: silence is not a release.
@@ -332,22 +307,19 @@ DIFFERENT = (
 
 
 def outcome(of: worlds.Rated, query: SecondOrderQuery, model: ItemFeatures) -> str:
-    """What a server sees that announces a model and asks about it: an error, or that all answered."""
-    cohort, digest = worlds.cohort(of, 0, OVERFLOW_DEVICES, items=ITEMS), OVERFLOW_MODEL.digest
+    """What a server sees that announces a query and asks about its model: an error, or that all answered."""
     if model is not OVERFLOW_MODEL:
         with suppress(Exception):  # one that has no digest is sent as it is
-            digest = model.digest
-        query = forged(query, model=digest)
-    cohort.answers._pinned = dict.fromkeys(range(OVERFLOW_DEVICES), digest)
+            query = forged(query, model=model.digest)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            releases = cohort.answer(query, model, 0, OVERFLOW_DEVICES)
+            cohort = announced(of, query, 0, OVERFLOW_DEVICES, items=ITEMS)
+            devices, payloads = query.payloads(cohort.answer(query, model, 0, OVERFLOW_DEVICES), model)
     except BlindrecError as error:
         return f"{type(error).__name__}: {error}"
-    for release in releases:
-        SecondOrderRelease.arrived(release).require(query, model)
-    return f"{len(releases)} answered"
+    two_tier_mechanism(query.mechanism).check(payloads, query, model)
+    return f"{len(devices)} answered"
 
 
 def same(query: Any, model: Any) -> str:
@@ -367,7 +339,7 @@ def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", [field.name for field in fields(ItemFeatures)])
 def test_any_scalar_in_any_field_of_a_model(name: str) -> None:
-    queries = [worlds.query(OVERFLOW_MODEL, mechanism) for mechanism in second_order_public_halves()]
+    queries = [worlds.query(OVERFLOW_MODEL, mechanism) for mechanism in two_tier_mechanisms()]
     told = [same(query, forged(OVERFLOW_MODEL, **{name: value})) for value in SCALARS for query in queries]
     assert any("InputError" in one for one in told)
 
@@ -405,21 +377,21 @@ HARD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("mechanism", two_tier_mechanisms())
 @pytest.mark.parametrize("name", HARD)
 def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> None:
     """With equal rows and a tiny kappa a pivot is 0 where both items were rated: that was an error of its own."""
     told = same(worlds.query(OVERFLOW_MODEL, mechanism, epsilon=Fraction(2)), forged(OVERFLOW_MODEL, **HARD[name]))
     refused = name in {"too wide", "much too wide", "fewer items", "more items", "whole numbers"}
     refused |= name == "whole numbers that are huge" or (
-        name == "no directions" and second_order_public_halves()[mechanism].moment
+        name == "no directions" and two_tier_mechanism(mechanism).moment
     )
     assert ("answered" not in told) == refused, told
 
 
 def test_completed_vectors_are_numbers_and_not_huge(monkeypatch: pytest.MonkeyPatch) -> None:
     overflow = np.array([[np.inf, -np.inf, np.nan, 1e60, -0.5]])
-    monkeypatch.setattr("actors.second_order.cohort.residuals", lambda *_: overflow.copy())
+    monkeypatch.setattr("actors.private_cohort.residuals", lambda *_: overflow.copy())
     vectors = worlds.cohort(OF, 0, 1)._vectors(*[None] * 3)  # type: ignore[arg-type] # nothing looks at them
     assert vectors.tolist() == [[LARGEST, -LARGEST, 0.0, LARGEST, -0.5]]
 
@@ -428,9 +400,9 @@ def test_moments_of_very_many_directions_are_refused_and_others_are_not() -> Non
     many = 513
     model = forged(OVERFLOW_MODEL, mean=np.zeros(many), vectors=np.zeros((many, many)))
     fewer = forged(model, vectors=np.zeros((many, many - 1)))
-    for mechanism, half in second_order_public_halves().items():
+    for mechanism, part in two_tier_mechanisms().items():
         worlds.query(fewer, mechanism).require(fewer)
-        if half.moment:
+        if part.moment:
             with pytest.raises(BlindrecError, match=f"rank is 513; {mechanism} is about directions, give 1 to 512"):
                 worlds.query(model, mechanism).require(model)
         else:

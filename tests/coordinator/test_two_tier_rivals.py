@@ -12,15 +12,16 @@ import worlds
 from scipy import integrate, special
 from statistical import hoeffding_radius
 
-from actors.second_order.mechanisms.rivals import Sslp, corners, directions, named, noisy_places
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2, Words, Words2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import basis_of
 from coordinator.protocol.public_draws import candidate
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import CapChannel, basis_of, cap_channel, grid_laplace, pack_moment
-from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound, sslp_clip
+from coordinator.protocol.second_order.laplace import grid_laplace, noisy_places
+from coordinator.protocol.second_order.privunit import CapChannel, PrivUnit, cap_channel, directions, named
+from coordinator.protocol.second_order.sslp import Sslp, corners, sslp_bound, sslp_clip
 from coordinator.protocol.value_channels import choice_channel
 
 
@@ -137,7 +138,7 @@ def test_directions_are_unit_moments_in_the_models_basis() -> None:
     told, basis = directions(mine, basis_of(model)), basis_of(model)
     for row, private in zip(told[:2], mine, strict=False):
         taste = basis.T @ private
-        np.testing.assert_allclose(row, pack_moment(np.outer(taste, taste)) / (taste @ taste), atol=1e-12)
+        np.testing.assert_allclose(row, worlds.pack_moment(np.outer(taste, taste)) / (taste @ taste), atol=1e-12)
         assert np.linalg.norm(row) == pytest.approx(1)
     assert not told[2].any()
 
@@ -161,12 +162,11 @@ def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None
     items, values = np.tile([1, 2, 30, 31], 2 * many).reshape(-1, 4), np.tile([1.0, 5.0, 2.0, 4.0], 2 * many)
     items[many:, :2] = 32, 33
     ratings = worlds.Rated(np.arange(2 * many + 1, dtype=np.int64) * 4, np.sort(items).ravel().astype(np.int32), values)
-    cohort = worlds.cohort(ratings, 0, 2 * many, items=40)
-    cohort.pin(model.digest, 0, 2 * many)
+    cohort = worlds.announced(ratings, query, 0, 2 * many, items=40)
+    devices, payloads = query.payloads(cohort.answer(query, model, 0, 2 * many), model)
     length = cap_channel(Fraction(1), 55).length
     caught = [
-        on_the_old_grid(np.diag(release.as_moment(model, query)), length)
-        for release in cohort.answer(query, model, 0, 2 * many)
+        on_the_old_grid(np.diag(moment), length) for moment in PrivUnit().moments(payloads, devices, query, model)
     ]
     allowed = math.tanh(0.5) + 2 * hoeffding_radius(many)
     assert abs(np.mean(caught[:many]) - np.mean(caught[many:])) < allowed
@@ -184,7 +184,7 @@ def test_the_length_is_accurate_in_as_many_dimensions_as_are_accepted(
 ) -> None:
     """A table of 32 times as many angles: at rank 200 and epsilon 10 the length was .38 of the right one."""
     used = cap_channel(Fraction(epsilon), rank * (rank + 1) // 2)
-    monkeypatch.setattr("coordinator.protocol.second_order_channels._ANGLES", 1 << 17)
+    monkeypatch.setattr("coordinator.protocol.second_order.privunit._ANGLES", 1 << 17)
     fine = cap_channel.__wrapped__(Fraction(epsilon), rank * (rank + 1) // 2)
     assert fine.choice.best_count == used.choice.best_count
     assert used.length == pytest.approx(fine.length, rel=1e-8)
@@ -261,8 +261,8 @@ def test_a_device_clips_its_residuals_at_half_the_range() -> None:
     model = worlds.features(items=5, rank=1)
     query = SecondOrderQuery(model=model.digest, mechanism="sslp", epsilon=EPSILON)
     half, edge, far = (
-        Sslp().payloads(np.full((300, 5), size * sslp_clip(model)), query, model, worlds.coins(300))
+        Sslp().randomize(np.full((300, 5), size * sslp_clip(model)), query, model, worlds.coins(300))
         for size in (0.5, 1.0, 2.0)
     )
-    assert edge == far
-    assert half != edge
+    assert np.array_equal(edge, far)
+    assert not np.array_equal(half, edge)

@@ -1,16 +1,19 @@
-"""PMC and PMD, as a device does them: a sign vector or its opposite, and one of K candidate vectors; compiled."""
+"""PMD: one of K candidate vectors that together are uniform at every item."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from actors.second_order.mechanisms import SecondOrderDevice, packed
-from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Words, Words2
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Ints, Words
+from coordinator.protocol.checked import require_range
 from coordinator.protocol.compiled import compiled, inlined, int64, uint64
-from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below
-from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order import ELEMENT, HALF, Coins, SecondOrderMechanism, SecondOrderQuery
+
+if TYPE_CHECKING:
+    from coordinator.protocol.features import ItemFeatures
 
 SWEEPS, PASSES = 3, 1  # Numbers of sweeps over all pairs of candidates at one item, and of passes over all items
 
@@ -103,60 +106,6 @@ def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins
     return places
 
 
-def signs(residuals: Floats2, coins: Coins) -> Bits2:
-    """Return the bits that PMC releases: 1 for +h, 0 for -h.
-
-    Shapes: ``residuals`` (devices, m).
-    """
-    return _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]))
-
-
-@compiled
-def _signs(residuals: Floats2, flips: Words, fair: Words2) -> Bits2:
-    bits = np.empty(residuals.shape, np.uint8)
-    for k in range(residuals.shape[0]):
-        flip = flips[k] >> uint64(63)
-        for item in range(residuals.shape[1]):
-            residual = residuals[k, item]
-            coin = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
-            bits[k, item] = flip ^ (coin if residual == 0.0 else uint64(residual > 0.0))
-    return bits
-
-
-def flipped_signs(residuals: Floats2, coins: Coins, epsilon: Epsilon) -> Bits2:
-    """Return PMC's bits, each flipped with probability ``1 / (1 + e^epsilon)`` by a coin of its own (PMC-RR).
-
-    ``epsilon`` in nats.
-    """
-    threshold = bit_channel(epsilon).threshold
-    bits = signs(residuals, coins)
-    bits ^= (coins.places(residuals.shape[1]) < threshold).astype(np.uint8)
-    return bits
-
-
-@compiled
-def own_h(residuals: Floats2) -> Floats:
-    """Return every device's own h, the mean absolute residual, float64, shape (devices,); it leaks a little."""
-    sizes = np.zeros(residuals.shape[0])
-    for k in range(residuals.shape[0]):
-        for item in range(residuals.shape[1]):
-            sizes[k] += abs(residuals[k, item])
-        sizes[k] /= residuals.shape[1]
-    return sizes
-
-
-class Pmc(SecondOrderDevice):
-    """Releases the sign vector or its opposite, flips bits if there is an epsilon, and adds h if the query asks."""
-
-    names = ("pmc", "pmc-rr")
-
-    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
-        releases = packed(flipped_signs(vectors, coins, query.epsilon))
-        if not query.own_h:
-            return releases
-        return [signs + size.tobytes() for signs, size in zip(releases, own_h(vectors).astype("<f8"), strict=True)]
-
-
 def candidate_values(features: ItemFeatures) -> Floats2:
     """Return the values that candidates may take at every item, shape (m, K): the ratings S less mu."""
     return np.ascontiguousarray(np.array(features.scale)[None, :] - features.mean[:, None])
@@ -170,13 +119,36 @@ def candidate(residuals: Floats2, values: Floats2, coins: Coins) -> Bits2:
     return choose_candidates(values, residuals, coins.shuffles(), coins.whole())
 
 
-class Pmd(SecondOrderDevice):
-    """Releases one of K candidate vectors."""
+class Pmd(SecondOrderMechanism):
+    """Releases one of K candidate vectors, a place in the scale S an item."""
 
-    names = ("pmd",)
+    name, order = "pmd", 10
+    guarantee = ELEMENT
+    needs_scale = True
+    weight, sided = HALF, True
+    swept, attacked = ("",), ("",)
 
-    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
-        return [row.tobytes() for row in candidate(vectors, candidate_values(features), coins)]
+    def size(self, query: SecondOrderQuery, features: ItemFeatures) -> int:
+        return features.items
+
+    def randomize(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> Bits2:
+        return candidate(vectors, candidate_values(features), coins)
+
+    def check(self, payloads: Bits2, query: SecondOrderQuery, features: ItemFeatures) -> None:
+        require_range("places in the scale", payloads, 0, len(features.scale or ()) - 1)
+
+    def rows(self, payloads: Bits2, devices: Ints, query: SecondOrderQuery, features: ItemFeatures) -> Floats2:
+        """Return the ratings less the items' means, the paper's x - mu, brought to public users' energy."""
+        rows: Floats2 = np.array(features.scale, np.float64)[payloads] - features.mean
+        return rows * pmd_factors(features)
 
 
-DEVICE = (Pmc(), Pmd())
+def pmd_factors(features: ItemFeatures) -> Floats:
+    """Return what brings PMD's coordinates to public energy: common h over ``(E (x - mu)^2)^(1/2)``, x uniform on S."""
+    scale = np.array(features.scale, np.float64)
+    energy = scale.var() + np.square(scale.mean() - features.mean)
+    factors: Floats = features.common_h / np.sqrt(energy)
+    return factors
+
+
+MECHANISMS = (Pmd(),)
