@@ -60,7 +60,7 @@ class Room(NamedTuple):
 
 @compiled
 def room_for(items: int) -> Room:
-    """Return room for subsets of so many items."""
+    """Return memory for subsets of this many items."""
     return Room(np.zeros(items + 1, np.uint8), np.empty(items + 2 * TOGETHER, np.uint32), np.empty(items, np.uint32))
 
 

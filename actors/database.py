@@ -251,7 +251,7 @@ class Chain:
 
 
 def _reason(error: sqlite3.Error | OSError) -> str:
-    """Return why a file cannot be used, in the system's words where it is full."""
+    """Return why a file cannot be used; for a full disk in the system's words."""
     if isinstance(error, OSError):
         return str(error.strerror)
     return os.strerror(errno.ENOSPC) if _code(error) == sqlite3.SQLITE_FULL else str(error)

@@ -104,7 +104,7 @@ class HostedKeeper(BookActor):
         self.actor = actor
 
     def end(self) -> None:
-        """End the actor, once its log is written into its file; where it is out of reach the next process does that."""
+        """Write the actor's log into its file and end it; if it is out of reach, the next process writes the log."""
         with suppress(*_UNREACHABLE):
             ray.get(self.actor.close.remote(), timeout=WAIT)
         ray.kill(self.actor)

@@ -86,7 +86,7 @@ class LedgerClient(Protocol):
 
 
 class Book:
-    """An ordered list of entries, in memory and in a table: lines about devices, whose meaning it does not know."""
+    """An ordered list of lines about devices, in memory and in a table; it does not interpret them."""
 
     def __init__(self, chain: Chain | None) -> None:
         self.lines: list[str] = []
@@ -302,7 +302,7 @@ def once_a_reason(refusals: Sequence[Refusal]) -> list[str]:
 
 
 def require_there(keeper: LedgerClient) -> None:
-    """Refuse to go on without the keeper: all devices would refuse."""
+    """Stop if the keeper is gone, because all devices would refuse."""
     _booked(keeper, 0)
 
 

@@ -294,7 +294,7 @@ def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -
 
 
 class PairedSigns(SummedSigns):
-    """Pairs of which one item has a wish: they are claimed to agree where they do not. Other pairs move no item."""
+    """Pairs with one promoted item: liars claim that both agree where they do not. Other pairs move no item."""
 
     names = ("pair-signs",)
 

@@ -1,4 +1,4 @@
-"""Devices of each family some of which lie: who does, and how a block of them answers.
+"""Devices with liars among them, for each family: who lies, and how a block of them answers.
 
 Liars of the main family make up ratings or answers. Voters agreed to vote for something else than a client
 likes, at once or group after group. Private devices of two tiers made up one vector together, and answer about it.
@@ -129,7 +129,7 @@ class LyingCohort(Cohort):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LyingVoters:
-    """Voters each of which lies or not by its own coin; the others vote as they would without liars.
+    """Voters that lie or not, each by its own coin; honest ones vote as they would without liars.
 
     A group of liars votes for a disliked object from its first round on, and before that for a liked one, so that it
     is not kicked out. Half of the liars are in group 0, a quarter in group 1, and so on: this is slow halving, of the
@@ -189,7 +189,7 @@ class Poison:
 
 
 class PoisoningCohort(PrivateCohort):
-    """Private devices each of which lies or not by its own coin; the local randomizer stays."""
+    """Private devices that lie or not, each by its own coin; the local randomizer stays."""
 
     def __init__(self, *block: Any, poison: Poison, **settings: Any) -> None:
         super().__init__(*block, **settings)
@@ -208,7 +208,7 @@ def poisoned(poison: Poison, master: Words, devices: int) -> int:
 
 
 def proven(vectors: Words32, most: int) -> Words32:
-    """Return vectors as an ideal proof lets them pass: zeros and ones, at most so many ones; others count nothing."""
+    """Return vectors after an ideal proof: zeros and ones with at most ``most`` ones pass, all others become 0."""
     honest = (vectors <= 1).all(axis=1) & (vectors.sum(axis=1, dtype=np.int64) <= most)
     return np.where(honest[:, None], vectors, np.uint32(0))
 

@@ -152,7 +152,7 @@ class PlantedVoters:
         return self.client.size
 
     def check(self, service: Service) -> None:
-        """Refuse a service that goes on beyond the planted rounds, or has other objects; see `Voters.check`."""
+        """Refuse a service with more rounds than planted, or with other objects; see `Voters.check`."""
         _require_rounds(service, self.taste.shape[1])
         if service.objects != self.objects:
             raise InputError(f"{service} has {service.objects} objects a round; voters here know {self.objects}")
@@ -219,7 +219,7 @@ class TableVoters:
         return self.group.size
 
     def check(self, service: Service) -> None:
-        """Refuse a service that goes on beyond the table; see `Voters.check`."""
+        """Refuse a service with more rounds than the table; see `Voters.check`."""
         _require_rounds(service, self.table.shape[0])
 
     def cast_votes(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)

@@ -106,7 +106,7 @@ def one_bit_levels() -> TwoLevels:
 
 
 def kary_levels(values: int) -> TwoLevels:
-    """Return the levels of k-ary randomized response over so many values: pi and kappa are ``1 / values``."""
+    """Return the levels of k-ary randomized response: pi and kappa are ``1 / values``."""
     return TwoLevels(1 / values, 1 / values, 0.0 if values > 2 else None)
 
 

@@ -20,7 +20,7 @@ DELTA_IN_WORDS = f"{DELTA:g}, at most 1 / (10 people)"
 
 
 def default_delta(people: int | None) -> float:
-    """Return the delta of a guarantee to so many people where nobody gives one: the more they are, the smaller it is.
+    """Return the default delta of a guarantee for this many people: the more people, the smaller.
 
     >>> default_delta(None), default_delta(100_000), default_delta(4_000_000)
     (1e-06, 1e-06, 2.5e-08)

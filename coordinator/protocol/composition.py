@@ -327,7 +327,7 @@ def largest_plan_epsilon(
     devices: int,
     delta: float,
 ) -> Fraction:
-    """Return the largest local epsilon with which so many rounds, each of so many devices, keep (epsilon, delta).
+    """Return the largest local epsilon for which all rounds together keep (epsilon, delta).
 
     It is in whole thousandths of a nat, rounded down; the whole plan's delta was evaluated there and holds. It is never
     below epsilon / rounds, with which answers add up, nor above 30. ``bound`` is a function from a local epsilon where

@@ -69,7 +69,7 @@ class People(Protocol):
         """Return how much more often than not a device's sign is that of each pair; see `mechanisms.anchor`."""
 
     def totals(self, most: int, users: int, coins: np.random.Generator) -> Floats:
-        """Draw how many people like each item, of whom at most so many likes count, chosen at random; shape (M,)."""
+        """Draw how many people like each item if at most so many random likes of each person count; shape (M,)."""
 
     def pair_totals(self, most: int, users: int, coins: np.random.Generator) -> Floats2:
         """Draw how many like both of two items, or one of them on the diagonal, likewise; shape (M, M)."""
@@ -98,7 +98,7 @@ class BlockPeople:
         return [(share, like[self.clusters]) for share, like in zip(self.class_shares, self.like, strict=True)]
 
     def among(self, pool: Indices | None) -> BlockPeople:
-        """Return the same users, of whose ratings those of a pool's items count."""
+        """Return the same users with only the ratings of a pool's items."""
         if pool is None or pool.size == self.clusters.size:
             return self
         clusters = self.clusters[pool]
@@ -154,7 +154,7 @@ class BlockPeople:
         raise InputError("signs of pairs have no law in a block model; let devices answer")
 
     def totals(self, most: int, users: int, coins: np.random.Generator) -> Floats:
-        """Draw how many users like each item, of whom at most so many likes count."""
+        """Draw how many users like each item if at most so many likes of each user count."""
         chances = self.likers(lambda likes: np.minimum(1.0, most / likes))
         return coins.binomial(users, np.clip(chances, 0, 1)).astype(np.float64)
 

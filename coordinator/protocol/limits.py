@@ -84,7 +84,7 @@ def size_of(count: float) -> str:
 
 
 def round_bytes(devices: int, bits: int) -> int:
-    """Return what it takes to ask so many devices at once for so many bits each, and to add them up."""
+    """Return the memory needed to ask devices at once for their bits and to add these up."""
     # A bit is a byte in a sketch, in the copy that is randomized, in what is drawn and where it is unpacked again; the
     # server counts each in 64 bits, in a sum, in the one that it is added to, and in their total.
     return (4 * devices + 24) * bits

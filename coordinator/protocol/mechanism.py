@@ -237,7 +237,7 @@ class Settings(BaseModel):
         return False
 
     def sized(self, query: Query, devices: int, delta: float) -> Self:
-        """Return the settings with the best sizes; the query has the central epsilon, for so many honest devices."""
+        """Return the settings with the best sizes for a query of the central epsilon and this many honest devices."""
         return self
 
 
@@ -322,7 +322,7 @@ class Mechanism(Settings, Offers):
         expected: Floats | None = None,
         **header: Unpack[QueryHeader],
     ) -> Query:
-        """Return the query of a round about a pool, by default all items, of which estimates may be ``expected``."""
+        """Return the query of a round about a pool (default: all items); ``expected`` may hold their estimates."""
         raise NotImplementedError(f"{type(self).__name__} asks nothing; give it a method that returns a query")
 
     def check_world(self, world: World) -> None:
@@ -538,7 +538,7 @@ class MechanismKind(Protocol):
 
     @property
     def learns_all(self) -> bool:
-        """Whether its policy goes on until every item is learned."""
+        """Whether its policy continues until every item is learned."""
 
     @property
     def bounded(self) -> bool:

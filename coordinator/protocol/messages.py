@@ -93,7 +93,7 @@ class Query(Checked):
         return {"parameters": {name: checked.as_real(value) for name, value in self.parameters.items()}}
 
     def check(self) -> None:
-        """Refuse a query that is none in any design; see `Checked.check`."""
+        """Refuse a query that is invalid in every design; see `Checked.check`."""
         checked.require_name("design", self.design)
         checked.require_whole("items of a query", self.items, 1, MOST_ITEMS)
         checked.require_whole("round", self.round, 0, MOST_DEVICES)
@@ -229,7 +229,7 @@ class Release(Checked):
     questions: bytes | None = None
 
     def __getstate__(self) -> list[object]:
-        """Return the fields as a message carries them; questions take no byte where there are none."""
+        """Return the fields for pickling; a release without questions takes no bytes for them."""
         values = [getattr(self, part.name) for part in fields(self)]
         return values[:-1] if self.questions is None else values
 

@@ -202,7 +202,7 @@ def skellam_share(deviation: float, *, honest: int) -> NoiseLaw:
 
 
 def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
-    """Return delta of discrete Gaussian noise on sums of which s coordinates change by one.
+    """Return delta of discrete Gaussian noise on sums that change by one in s coordinates.
 
     They are w if a person is added or removed, 2 w if one is replaced. The loss is ``(2 S + s) / (2 sigma^2)``, with S
     a sum of s independent discrete Gaussians, whatever the signs of the changes; so ``delta = sum of P(S) (1 -
@@ -244,7 +244,7 @@ def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float)
 
 
 def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
-    """Return delta of Skellam noise on sums of which some coordinates change by one.
+    """Return delta of Skellam noise on sums that change by one in some coordinates.
 
     ``deviation`` is that of the dose, which the honest devices' shares add up to. A coordinate's loss is ``ln(P(z) /
     P(z + 1))`` with ``P(z) = exp(-sigma^2) I_z(sigma^2)`` and z drawn from P. Losses are put on a grid so that neither
@@ -377,7 +377,7 @@ class Dummies(NamedTuple):
 
 
 def least_dummies(*, devices: int, likes: int, epsilon: Fraction | float, delta: float) -> Dummies:
-    """Return the fewest dummies with which shuffled ones of so many honest devices keep (epsilon, delta).
+    """Return the fewest dummies with which shuffled ones keep (epsilon, delta), by the number of honest devices.
 
     >>> least_dummies(devices=10_000, likes=50, epsilon=Fraction(1), delta=1e-6).coins
     1

@@ -20,7 +20,7 @@ Others = TypeVar("Others", bound=Floats | Bools | None)
 class RowTable(Generic[Values]):
     """What users rated, in compressed sparse rows; its text form shows no rating.
 
-    A table is checked where it is made, which is where the experimenter makes it. Devices check nothing later that
+    The experimenter makes a table, and its constructor checks it. Devices check nothing later that
     depends on a rating, because their error would reveal it.
     """
 

@@ -144,7 +144,7 @@ class Front(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class Stay(Schedule):
-    """Everybody answers in so many periods from arrival on, under equal shares, and is silent then."""
+    """Everybody answers in a fixed number of periods from arrival on, with equal shares, and is silent afterwards."""
 
     length: int
     name: ClassVar[str] = "stay"
@@ -216,7 +216,7 @@ def panels_of(schedule: Schedule, arrival: int, horizon: Horizon) -> tuple[Panel
 
 
 def staying(devices: int, churn: float, periods: int) -> int:
-    """Return how many of so many devices are still there so many periods after they came, a share leaving in each.
+    """Return how many devices remain some periods after their arrival if a share leaves in each.
 
     >>> [staying(1000, 0.05, periods) for periods in (0, 1, 2)]
     [1000, 950, 902]

@@ -145,7 +145,7 @@ class SharedVector(Mechanism):
         return honest_devices(world) if self.noise == DEVICES else (0, 0)
 
     def changes(self, ones: int) -> int:
-        """Return how many coordinates of the sums one person changes by one, whose vector has so many ones at most."""
+        """Return how many coordinates of the sums one person changes by one, from the most ones of a vector."""
         return ones if self.neighbours == ADD_REMOVE else 2 * ones
 
     def noise_terms(self, world: World, epsilon: Epsilon, ones: int, delta: float) -> dict[str, float]:
@@ -240,7 +240,7 @@ class SharedVector(Mechanism):
         return _law(query.epsilon, int(query.parameters[CHANGES]), query.parameters[DEVIATION], honest)
 
     def deviation(self, query: Query, answered: int) -> float:
-        """Return the standard deviation of all noise in the published sum of so many answers."""
+        """Return the standard deviation of all noise in a published sum, by its number of answers."""
         values = query.parameters
         return noise_deviation(
             query.epsilon, int(values[CHANGES]), values[DEVIATION], honest=int(values[HONEST]), answered=answered
@@ -301,9 +301,9 @@ class SharedVector(Mechanism):
 
 
 def honest_devices(world: World) -> tuple[int, int]:
-    """Return how many honest devices are counted on for noise, and how many answers hold so many.
+    """Return the assumed number of honest devices for noise, and how many answers contain that many.
 
-    Of answers that are expected a share may be liars, whose noise nobody counts on.
+    A share of the expected answers may come from liars, whose noise does not count.
     """
     expected, honest = Fraction(str(world.expected_answers)), 1 - Fraction(str(world.assume_malicious))
     devices = math.floor(world.users * expected * honest)

@@ -59,7 +59,7 @@ def counts_itself(mechanism: UserClass) -> bool:
 
 
 def typical(custom: CustomMechanism, query: Query, devices: int) -> Ints:
-    """Return the sum of so many devices' answers if all private values are equally frequent."""
+    """Return the sum of devices' answers if all private values are equally frequent."""
     channel = cast("CustomChannel", held_channel(custom, query))
     if counts_itself(custom.mechanism) or isinstance(channel, Likelihood):
         raise InputError(
@@ -267,7 +267,7 @@ class ShortAdapter(CustomAdapter):
         return question
 
     def check(self, query: Query) -> None:
-        """Refuse a number of outputs that is none; see `Mechanism.check`."""
+        """Refuse an invalid number of outputs; see `Mechanism.check`."""
         for name in (OUTPUTS, VALUES):
             size = query.parameters.get(name)
             if size is not None and not (2 <= size <= MOST_OUTPUTS and size.is_integer()):

@@ -56,7 +56,7 @@ class ShuffledRound(Checked):
             raise InputError("a shuffled round says who answered, or about which items; take that off the reports")
 
     def require(self, query: Query, devices: int) -> None:
-        """Raise InputError if this is no round of ``query`` that so many devices were asked."""
+        """Raise InputError if this is no round of ``query`` with this many devices."""
         if self.query_id != query.id or self.devices != devices:
             raise InputError(
                 f"{self.devices} devices answered query id {self.query_id.hex()[:8]}; {devices} got {query}"
@@ -204,7 +204,7 @@ def opening_line(query_id: bytes, opening: Opening, agreement: bytes) -> str:
 
 
 def read_opening(line: str, users: int) -> tuple[bytes, Opening, bytes]:
-    """Return the query id, opening and agreement of a line of an opener's book about so many users."""
+    """Return the query id, opening and agreement of a line in an opener's book."""
     try:
         query_id, first, count, answered, agreement, *periods = json.loads(line)
         (period,) = periods or [0]

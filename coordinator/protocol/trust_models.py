@@ -15,7 +15,7 @@ it are measured only where it is named, and are no part of what is compared: no 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustModel:
-    """One trust model: what is known and said of it beside the arithmetic of its promise.
+    """One trust model: its properties, and the words that describe it.
 
     What is said are clauses, of which `sentences` makes sentences; terminal, pages, pictures and results have them.
     """
@@ -142,7 +142,7 @@ UPWARDS = tuple(name for name in reversed(LADDER) if name != NONE)
 
 
 def require_trust(name: str) -> TrustModel:
-    """Return the trust model of a run by its name, or refuse what is none."""
+    """Return the trust model of a run by its name, or refuse an unknown name."""
     if (model := TRUST.get(name)) is None or not model.runs:
         names = ", ".join(other for other, model in reversed(TRUST.items()) if model.runs)
         raise InputError(f"trust is {name!r}; choose one of {names}")

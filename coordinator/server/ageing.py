@@ -52,7 +52,7 @@ class DriftMoments:
         return DriftMoments(weight, excess, values, variances, (*self.watched[-1:], best))
 
     def variance(self, prior: Floats) -> Floats:
-        """Return the drift's variance, drawn towards one whose deviation is as large as itself."""
+        """Return the drift's variance, shrunk towards a prior whose deviation equals its mean."""
         # An item's excess has a variance of 2 noise^2, so that the weighted mean of all has one of 2 / weight
         precision = 1 / np.maximum(prior, _LEAST) ** 2
         both = (self.excess / 2 + prior * precision) / (self.weight / 2 + precision)
@@ -101,7 +101,7 @@ class AgedShares:
         return aged._updated(values, variances, self.variance >= self.spread)
 
     def renewed(self, new: Bools) -> AgedShares:
-        """Return the estimates once some items are replaced by new ones, of which nothing is known."""
+        """Return the estimates after new items replace some old ones; new items have no information."""
         if self.variance is None or self.spread is None:
             return self
         mean, variance = np.where(new, self.start, self.mean), np.where(new, self.spread, self.variance)
@@ -138,7 +138,7 @@ def _together(measurements: Sequence[Measurement], shares: Floats) -> tuple[Floa
 
 
 def renewal(drift: float, arrivals: float, noise: float) -> float:
-    """Return the share x of what is known that a period wears off.
+    """Return the share x of knowledge that ages in a period.
 
     ``K = s^2 / (s^2 + r^2)`` of the drift s, with the relative noise r at which a list is just good enough; with items
     that arrive about twelve times their share, where that is more.

@@ -64,7 +64,7 @@ def users_to_learn(name: str, setting: Setting) -> float | None:
 
 
 def learner_of(mechanism: Mechanism, world: World, options: LearnerOptions) -> Learner:
-    """Return what learns from the answers, by settings none of which is open."""
+    """Build the learner from resolved settings."""
     if isinstance(mechanism, Anchor):
         anchors = learner_for(mechanism.design(world), 1 - options.confidence)
         return RoundLearner(anchors=anchors, clusters=world.clusters)

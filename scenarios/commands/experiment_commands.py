@@ -154,8 +154,8 @@ def resume(
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
-    """Return the result of an experiment that is over, or None; what it kept to go on from is removed."""
-    # A run whose policy went astray has reported what it had learned until then, and is not over.
+    """Return the result of a finished experiment, or None; its stored rounds are removed."""
+    # A run whose policy failed has reported what it had learned until then, but is not finished.
     result = read_result(folder)
     if result is None:
         return None

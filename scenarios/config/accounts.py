@@ -1,4 +1,4 @@
-"""What a run's devices are promised and by whom it is kept, before it begins and after it has ended."""
+"""The promise to a run's devices and who keeps it, before the run begins and after it has ended."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ EVERY_SIZE = RoundSize(0)
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """The account of a run in which nobody is trusted, or a curator with everything: what is promised is what is kept.
+    """The account of a run under local trust or with a curator: the promise before the run is what holds after it.
 
     Trust models that are more have accounts of their own.
     """
@@ -114,7 +114,7 @@ class Account:
         return most_spent(asks, [ask.query.epsilon or Fraction(0) for ask in asks], self.answers)
 
     def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:  # noqa: ARG002 (as above)
-        """Return what results say beside the guarantee, of people who stand behind so many devices each at most."""
+        """Return what results add to the guarantee if one person stands behind several devices."""
         return {}
 
     def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:  # noqa: ARG002 (as above)
@@ -175,7 +175,7 @@ class PlannedSums(ServersAccount):
         return self.agreement.rounds
 
     def resumed(self, agreement: Agreement) -> Account:
-        """Return the account of an interrupted run, whose noise is as it was agreed."""
+        """Return the account of an interrupted run, with the agreed noise."""
         return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget)
 
     def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:  # noqa: ARG002 (no party opens others)
@@ -219,12 +219,12 @@ class PlannedSums(ServersAccount):
 
 
 def published_sums(asks: Sequence[Ask], counts: Sequence[Counts]) -> Iterator[tuple[Query, int]]:
-    """Yield the queries whose sums were opened, and of how many answers."""
+    """Yield the queries whose sums were opened, and their numbers of answers."""
     return ((ask.query, count.answered) for ask, count in zip(asks, counts, strict=True) if count.answered)
 
 
 def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
-    """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
+    """Return the noise of two servers' sums, what a device sends, and what is left if they lie."""
     mechanism, honest = mechanism_of(queries[0].design), int(queries[0].parameters[HONEST])
     assert isinstance(mechanism, SharedVector)  # looked at by the caller
     return {

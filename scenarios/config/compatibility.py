@@ -52,7 +52,7 @@ def _nothing(scenario: Scenario) -> str | None:  # noqa: ARG001 (most parts have
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a run: what it offers, what it needs that another part offers, and which settings are about it."""
+    """One part of a run: what it offers, what it needs from other parts, and which settings concern it."""
 
     offers: frozenset[str] = frozenset()
     needs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

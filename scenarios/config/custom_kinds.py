@@ -80,9 +80,9 @@ def _require_trust(kind: type[Mechanism]) -> None:
         fields[name] != (field.annotation, field.metadata) for name, field in ours.items()
     ):
         raise InputError(
-            f"design {kind.__name__} says more of trust than a class of one's own can: its devices randomize reports "
-            "that name no rated items, under local trust or behind a shuffler, or it is derived from "
-            "blindrec.SharedVector and leaves trust, noise and neighbours as they are there"
+            f"design {kind.__name__} declares a trust model that a custom class cannot have: let devices randomize "
+            "reports that name no rated items, under local trust or behind a shuffler, or derive it from "
+            "blindrec.SharedVector and keep its trust, noise and neighbours"
         )
 
 

@@ -1,4 +1,4 @@
-"""What users write and name: values in their notation, errors of one line, and files, of which nothing is believed."""
+"""Parse user input: values in their notation, and untrusted files; every error is one line."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def nameable(path: str | Path, what: str) -> Path:
     except (OSError, ValueError) as error:  # a zero byte, or half of a surrogate pair, is a ValueError
         if not isinstance(error, OSError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             why = getattr(error, "strerror", error)
-            raise InputError(f"{what} {brief(str(path))} cannot be named so ({why}); name another") from None
+            raise InputError(f"{what} {brief(str(path))} is not a valid name ({why}); name another") from None
     return Path(path)
 
 
@@ -165,7 +165,7 @@ def _encodable(value: str, info: ValidationInfo) -> str:
         if b"\0" in value.encode():
             raise ValueError(f"{info.context} is {brief(value)}; leave out the zero byte")
     except UnicodeEncodeError:  # half of a surrogate pair: what Python makes of bytes that are no UTF-8
-        raise ValueError(f"{info.context} is {brief(value)}, which is no text in UTF-8; write it anew") from None
+        raise ValueError(f"{info.context} is {brief(value)}, which is not UTF-8 text; retype it") from None
     return value
 
 
@@ -183,9 +183,9 @@ FileName = Annotated[str, AfterValidator(lambda value, info: str(nameable(value,
 
 
 def check_shares(name: str, shares: tuple[float, ...] | None, expected: int) -> None:
-    """Refuse shares that are not as many as expected, or do not sum to 1."""
+    """Refuse shares of the wrong number, or that do not sum to 1."""
     if shares is not None and len(shares) != expected:
-        raise ValueError(f"{name} has {len(shares)} numbers, like has {expected}; give as many")
+        raise ValueError(f"{name} has {len(shares)} numbers, like has {expected}; give the same number")
     if shares is not None and not math.isclose(sum(shares), 1, rel_tol=0, abs_tol=1e-9):
         raise ValueError(f"{name} sum to {sum(shares):g}; they must sum to 1")
 
@@ -206,7 +206,7 @@ DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeErr
 
 
 def a_file(path: Path, what: str, remedy: str) -> Path:
-    """Return the path of a regular file; a pipe, on which a reader would wait for ever, or a device is none."""
+    """Return the path of a regular file; refuse devices, and pipes, where a reader could wait for ever."""
     try:
         mode = nameable(path, what).stat().st_mode
     except OSError as error:
@@ -339,7 +339,7 @@ def require_unpacked(size: int, packed: int, name: str) -> None:
 
 
 def require_text(size: int, name: str) -> None:
-    """Refuse a table of words, so many bytes of text, if reading it takes more memory than is left."""
+    """Refuse a text table of this size if reading it takes more memory than is left."""
     require_memory(TEXT_SHARE * size, name, "give fewer rows, or run where there is more")
 
 

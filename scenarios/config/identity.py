@@ -67,7 +67,7 @@ def build_mechanism(kind: type[Mechanism], settings: Mapping[str, object]) -> Me
     names = kind.model_fields
     if strange := sorted(settings.keys() - names):
         choices = f"it has {', '.join(sorted(names.keys() - {'helpers'})) or 'none'}"
-        raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {choices}")
+        raise InputError(f"design {kind.__name__} has no setting {strange[0]}; {choices}")
     try:
         mechanism = kind.model_validate(dict(settings))
     except ValidationError as error:

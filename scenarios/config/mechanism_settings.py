@@ -108,7 +108,7 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     if isinstance(settings, UserClass) and (strange := sorted(rest.keys() - names)):
         field_names = ", ".join(settings_of(settings))
         raise InputError(
-            f"setting {strange[0]} is none of design {mechanism.name} or of a scenario; it has {field_names}"
+            f"neither design {mechanism.name} nor a scenario has a setting {strange[0]}; the design has {field_names}"
         )
     policy = values.get("policy", mechanism.policies_with(settings)[0])
     adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in mechanism.decoders
@@ -168,7 +168,7 @@ def code_digest(policy: str) -> str:
 
 @cache
 def _our_code() -> tuple[bytes, ...]:
-    """Return the digests of our modules; a process goes on with what it has loaded, so they are read once."""
+    """Return the digests of our modules; they are read once, since a process keeps the code that it has loaded."""
     specs = [importlib.util.find_spec(name) for name in PACKAGES]
     folders = [folder for spec in specs if spec for folder in spec.submodule_search_locations or ()]
     files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]

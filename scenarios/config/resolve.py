@@ -98,7 +98,7 @@ class ResolvedRun:
 
     @cached_property
     def custom(self) -> tuple[CustomMechanism, ChannelCheck] | None:
-        """The custom mechanism, checked and admitted, and how; None where it is none."""
+        """The custom mechanism, checked and admitted, and how; None for blindrec's own."""
         # of a central promise this is what each device keeps by itself
         budget, answers = self.account.budget, self.scenario.answers_per_device
         answer = None if budget is None else budget / answers

@@ -135,7 +135,7 @@ def parse_attack(text: str) -> Attack:
     """
     name, colon, number = text.partition(":")
     if name == POISON:
-        raise InputError(f"attack is {POISON}, which is about item features of two tiers; it is no attack on a run")
+        raise InputError(f"attack is {POISON}, which works only in blindrec two-tier; choose another")
     if name not in (*_NUMBERED, UNTARGETED):
         raise InputError(f"attack is {brief(text)}; choose one of {FORMS}")
     if bool(colon) and name not in _NUMBERED:
@@ -207,7 +207,7 @@ class PolicySettings(ExperimentScenario):
 
 
 class PeriodSettings(PolicySettings):
-    """Periods of time, in each of which tastes have moved on, under one budget of a device for all of them."""
+    """Periods of time, between which tastes change; a device has one budget for all of them."""
 
     periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] | None = Field(
         default=None,
@@ -393,7 +393,9 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             raise ValueError(without_features(self.feature_columns))
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:
-            raise ValueError(f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give as many")
+            raise ValueError(
+                f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; make them equally long"
+            )
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.ratings is None:
             self._numbers(200, 20, 1_000_000)

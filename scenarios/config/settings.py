@@ -179,7 +179,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_
     """Read a scenario from a TOML file and flags; flags win."""
     values = read_values(path, "scenario file") if path else {}
     if "settings" in values:
-        raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
+        raise InputError("key 'settings' is unknown: write a mechanism's settings beside the other keys")
     flags = {name: value for name, value in flags.items() if value is not None}
     if path is not None and not allow_code:
         refuse_code({name: value for name, value in values.items() if name not in flags}, f"scenario file {path}")
@@ -199,4 +199,4 @@ def refuse_code(value: Any, what: str, key: str = "") -> None:
             refuse_code(inner, what, key)
     elif isinstance(value, str) and (key in _HELPERS or (key in _CODE and ":" in value)):
         remedy = "read that code, then give --allow-code, or name it by a flag"
-        raise InputError(f"{what} names code, {key} = {brief(value)}, which could do all that you may; {remedy}")
+        raise InputError(f"{what} names code, {key} = {brief(value)}, which would run with your rights; {remedy}")

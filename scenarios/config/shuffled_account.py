@@ -81,7 +81,7 @@ class ShuffledAccount(Account):
         return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget or self.mechanism_epsilon)
 
     def central(self, query: Query, devices: int) -> float:
-        """Return the central epsilon of an answer to a query [nats] in a round of so many honest devices."""
+        """Return the central epsilon of an answer to a query [nats], by the round's number of honest devices."""
         bound = randomizer_of(mechanism_of(query.design), query, query.design).bound
         local, least = as_float(query.epsilon), max(devices, 1)
         return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.share_delta, any_delta=True)
@@ -165,7 +165,7 @@ class ShuffledReports:
         return randomizer
 
     def _of_one_item(self, query: Query) -> ShufflerBound | None:
-        """Return the levels of the query of a round about a single item; None where there is none, or others."""
+        """Return the two levels of a query about a single item; None if it has other levels or none."""
         design = self.design(query.epsilon)
         if not isinstance(design, InWorld):
             return None
@@ -350,7 +350,7 @@ def _groups_account(
     account: Callable[..., ShuffledAccount],
     clauses: Mapping[str, Any],
 ) -> ShuffledAccount:
-    """Return the account of a policy that asks groups, each shuffled apart; their sizes follow from the policy."""
+    """Return the account of a policy with separately shuffled groups; the policy determines their sizes."""
     from coordinator.server.rounds.setting import GroupGuarantee  # noqa: PLC0415 (numerical)
 
     assert scenario.epsilon is not None  # refused before

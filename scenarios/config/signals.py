@@ -31,7 +31,7 @@ _command = threading.Event()  # Set in a command of ours, which signals end as C
 
 
 class InterruptedRunError(BlindrecError):
-    """Ctrl-C or another signal ended a command whose folder keeps what it did."""
+    """Ctrl-C or another signal ended a command; its folder holds the work so far."""
 
 
 @contextmanager

@@ -174,8 +174,8 @@ def marked_pairs(path: Path, table: RatingTable, columns: Columns | None, bad_li
         more = f", and {unrated.size - 1:,} more pairs" if unrated.size > 1 else ""
         first = split.describe(int(unrated[0])).replace(" rated ", ", ", 1)
         raise InputError(
-            f"held_out: {name} holds {first}{more}, which the ratings do not hold; every pair that is held out must be "
-            "rated: leave the others out"
+            f"held_out: {name} holds {first}{more}, which the ratings file does not contain; every held-out pair must "
+            "be rated there: leave the others out"
         )
     marks = np.zeros(table.ratings, np.bool_)
     marks[nearest] = True

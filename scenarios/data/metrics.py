@@ -181,7 +181,9 @@ def _check_ranking(recommended: Ints | Indices, holdout: RowTable[Any]) -> None:
     if recommended.ndim != 2 or recommended.shape[1] == 0:
         raise InputError(f"recommended has shape {recommended.shape}; give (users, k) with k at least 1")
     if holdout.users != len(recommended):
-        raise InputError(f"{len(recommended)} users have lists and {holdout.users} held-out items; give as many")
+        raise InputError(
+            f"{len(recommended)} users have lists and {holdout.users} held-out items; give lists to the same users"
+        )
     ranked: Ints = np.sort(recommended.astype(np.int64), axis=1)
     twice = np.any((np.diff(ranked, axis=1) == 0) & (ranked[:, 1:] >= 0), axis=1)
     if bool(twice.any()):

@@ -69,7 +69,7 @@ class Unpacked(io.RawIOBase):
         return self._read
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return so many bytes or fewer; all that are left for a negative number."""
+        """Return at most this many bytes; all remaining ones for a negative number."""
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(_SAMPLE), b""))
         part = cast("bytes", self._stream.read(size))

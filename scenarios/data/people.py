@@ -38,12 +38,12 @@ class FilePeople:
     rated: int = 0
 
     def among(self, pool: Indices | None) -> FilePeople:
-        """Return the same people as if a pool's items were all there are."""
+        """Return the same people with a pool's items as their whole catalogue."""
         assert self.pool is None or pool is None  # pools are of all items
         return self if pool is None else replace(self, pool=pool)
 
     def sample(self, users: int, coins: np.random.Generator) -> FilePeople:
-        """Return the same people of whom so many are asked in all rounds: everybody once, or a random sample."""
+        """Return these people with how often each is asked in all rounds: everybody once, or a random sample."""
         people = self.fold.liked.users
         if users == people:
             return replace(self, copies=np.ones(people))
@@ -95,7 +95,7 @@ class FilePeople:
         return total / rows.users
 
     def totals(self, most: int, users: int, coins: np.random.Generator) -> Floats:
-        """Draw how many people like each item, of whom at most so many likes count."""
+        """Draw how many people like each item if at most so many likes of each person count."""
         return np.asarray(self.limited(most, users, coins).power(2).sum(axis=0), np.float64)
 
     def pair_totals(self, most: int, users: int, coins: np.random.Generator) -> Floats2:
@@ -105,7 +105,7 @@ class FilePeople:
         return gram
 
     def limited(self, most: int, users: int, coins: np.random.Generator) -> Any:
-        """Return people's likes, of which a person has so many at most, drawn at random: a sparse matrix (choices, M).
+        """Return people's likes, cut at random to a maximum per person: a sparse matrix (choices, M).
 
         A row is a choice of a person of the file, weighted by the root of how many people it stands for, so that
         ``X'X`` counts pairs.

@@ -94,8 +94,8 @@ def from_file(scenario: Scenario) -> Population:
     )
     if not split.likes.any() and not split.holdout.items.size:
         raise InputError(
-            f"{scenario.ratings} holds no like: everybody rates everything alike; lower or name --like-from, or name "
-            "two columns if all that occurs is liked"
+            f"{scenario.ratings} holds no like: everybody gives all items one rating; give a lower --like-from, or "
+            "name two columns if every item in the file is liked"
         )
     typical = max(1, int(np.median(split.train.degrees)))
     people, counts = np.arange(split.train.users), None
@@ -155,13 +155,13 @@ def _periods_of(scenario: Scenario, train: RatingTable) -> RatingPeriods:
     """Return the periods of the ratings that devices hold."""
     if train.times is None:
         raise InputError(
-            "the ratings have no column of times, which periods take; name it last in --columns, or leave --periods out"
+            "the ratings have no column of times, which periods need; name it last in --columns, or leave --periods out"
         )
     return rating_periods(train.times, scenario.period or MONTH, scenario.periods)
 
 
 def _placed(scenario: Scenario, user: Ints, arrived: Ints) -> tuple[Ints, tuple[int, ...]]:
-    """Return whom each device stands for, as the schedule's groups stand beside each other, and the arrivals.
+    """Return the person behind each device, in the order of the schedule's groups, and the arrivals.
 
     A public coin says which of those who arrive in a period are in which group.
     """

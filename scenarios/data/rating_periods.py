@@ -27,7 +27,7 @@ class RatingPeriods(NamedTuple):
 
 
 def rating_periods(times: Floats, kind: str, periods: int | None) -> RatingPeriods:
-    """Return the last periods of a file, so many of a kind: ``month``, ``quarter``, ``year`` or days, ``30d``.
+    """Return the last periods of a file, by kind (``month``, ``quarter``, ``year`` or days, ``30d``) and number.
 
     Refuse more than the file has, and a period in which nobody rated anything.
     """
@@ -48,7 +48,7 @@ def rating_periods(times: Floats, kind: str, periods: int | None) -> RatingPerio
 def first_periods(periods: RatingPeriods, whose: Ints, count: int) -> Ints:
     """Return the period of each one's first rating, from 1 on; what was before the first period counts as it.
 
-    ``whose`` says of whom each rating is: of which person, or of which item. Who has none is there from the last on.
+    ``whose`` is the person, or the item, of each rating. Who has none is there from the last on.
     """
     first = np.full(count, periods.last, np.int64)
     np.minimum.at(first, whose, periods.numbers)

@@ -23,7 +23,7 @@ _ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean c
 RANDOM, BY_TIME, GLOBAL_TIME = "random", "time", "global-time"
 """Ways to choose what is held out: at random, everybody's latest, or everything after one date."""
 TEST, LIKES = "two-tier test ratings", "held-out likes"
-"""Purposes of the coins that draw so many ratings of every person, or so many likes."""
+"""Purposes of the coins that draw every person's held-out ratings or likes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +60,7 @@ class Split:
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What a result says beside its scores: how they were held out, and whom and what a date leaves out."""
+        """What a result reports besides scores: how ratings were held out, and what a split by date leaves out."""
         dated = {"people_left_out": self.left_out, "items_unseen": self.unseen} if self.split_by == GLOBAL_TIME else {}
         return {"held_out": self.held_out, "split_by": self.split_by, **dated}
 
@@ -226,7 +226,7 @@ def _latest(table: RatingTable, among: Bools, late: Indices | Ints, count: Calla
 
 @compiled
 def _mark_latest(starts: Ints, among: Bools, late: Indices | Ints, takes: Ints, latest: Bools) -> None:
-    """Mark as many of every person's ratings as it takes, those with the largest numbers, no two of which are equal."""
+    """Mark each person's ``takes`` ratings with the largest values of ``late``, which are all different."""
     for user in range(takes.size):
         first, stop = starts[user], starts[user + 1]
         if takes[user] > 0:
@@ -236,7 +236,7 @@ def _mark_latest(starts: Ints, among: Bools, late: Indices | Ints, takes: Ints, 
 
 
 def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int, split_by: str, purpose: str) -> Bools:
-    """Mark so many likes of every person who has more of them or, for `TEST`, so many ratings of everybody."""
+    """Mark ``number`` likes of every person who has more or, for `TEST`, ``number`` ratings of everybody."""
     among = np.ones(table.ratings, np.bool_)
     if purpose == LIKES:
         among = judge_likes(table, like_from)
@@ -280,7 +280,7 @@ def _spread(counts: Ints) -> dict[str, float]:
 
 
 def draw_ratings(rows: RowTable[Any], takes: Ints, seed: int | bytes, purpose: str) -> Bools:
-    """Draw so many ratings of every user, ``takes`` of shape (users,), uniformly without replacement."""
+    """Draw ``takes`` ratings of each user, shape (users,), uniformly without replacement."""
     return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
 
 

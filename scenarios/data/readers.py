@@ -184,7 +184,7 @@ def need_ratings(count: int, file: DataFile, skipped: int = 0, unrated: int = 0)
 
 
 def _ratings(column: pa.ChunkedArray, name: str, form: RatingFormat, bad: Faults, unrated: float | None) -> Floats:
-    """Read ratings, of which some may be empty; where none is a number, for one reason, that is said once."""
+    """Read ratings, some possibly empty; if none is a number, report the common reason once."""
     codes, texts = _decode(column)
     if pa.types.is_string(texts.type):
         nothing = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
@@ -264,7 +264,7 @@ def _in_range(
 
 
 def _identities(column: pa.ChunkedArray, name: str, bad: Faults) -> tuple[Indices, pa.StringArray]:
-    """Return who or what rows are about, by places in labels of which each is there once."""
+    """Return the user or item of each row as an index into unique labels."""
     codes, labels = _decode(column)
     empty = pc.index(labels, "").as_py()
     if empty >= 0:
@@ -300,7 +300,7 @@ def _all_match(labels: pa.StringArray, pattern: str) -> bool:
 
 
 def _used(codes: Indices, labels: pa.StringArray) -> tuple[Indices, pa.StringArray]:
-    """Return codes anew, and the labels that they name alone."""
+    """Return renumbered codes, and only the labels that they use."""
     used = np.bincount(codes, minlength=len(labels)) > 0
     return (np.cumsum(used) - 1).astype(np.int32)[codes], labels.filter(pa.array(used))
 
@@ -539,7 +539,7 @@ def _read_parquet(
 
 
 def _changes(parquet: Any) -> set[str]:
-    """Return the columns whose texts a Parquet file holds as changes of the one before, which has no dictionary."""
+    """Return the Parquet columns of texts in delta encoding, which has no dictionary."""
     groups = [parquet.metadata.row_group(group) for group in range(parquet.metadata.num_row_groups)]
     columns = [group.column(column) for group in groups for column in range(group.num_columns)]
     return {column.path_in_schema for column in columns if any(name.startswith("DELTA") for name in column.encodings)}

@@ -220,7 +220,7 @@ def read_descriptions(
             indicator[rows[mask]] = 1
     if not features:
         left = f" (left out: {', '.join(out)})" if out else ""
-        raise InputError(f"features file {path} tells nothing of these {len(item_labels)} items{left}; {remedy}")
+        raise InputError(f"features file {path} describes none of these {len(item_labels)} items{left}; {remedy}")
     titles = None
     if called := [name for name in table if str(name).strip().lower() in _TITLE]:
         titles = item_labels.copy()
@@ -247,7 +247,7 @@ def joined(ids: Any, labels: Labels, file: str, of: str) -> tuple[Any, Any]:
         few = ", ".join(brief(item_id, 30) for item_id in [*ids][:2])
         theirs = ", ".join(brief(label, 30) for label in labels[:2].tolist())
         raise InputError(
-            f"{file} tells nothing of these {of}: none of its {len(ids):,} ids, such as {few}, is among the ratings' "
+            f"{file} describes none of these {of}: none of its {len(ids):,} ids, such as {few}, is among the ratings' "
             f"own, such as {theirs}; give the same ids"
         )
     return places[there].astype(np.int64), there

@@ -42,7 +42,7 @@ class Records(io.RawIOBase):
         return self._opened.tell()
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return so many bytes or fewer; all that are left for a negative number."""
+        """Return at most this many bytes; all remaining ones for a negative number."""
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(BLOCK), b""))
         parts, missing = list[bytes](), size
@@ -63,7 +63,7 @@ class Records(io.RawIOBase):
         super().close()
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield whole records, with another text in place of those whose quotes are wrong."""
+        """Yield whole records; records with wrong quotes are replaced by another text."""
         for block, starts, wrong in whole_records(self._opened, self._form, self._name):
             yield block if starts is None else self._mend(block, starts, wrong)
             self._line += block.count(b"\n")

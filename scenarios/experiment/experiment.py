@@ -206,7 +206,7 @@ def finished_run(
 
 
 def _load(name: str) -> None:
-    """Load a function ahead of time; what is wrong with its module is said where it is used."""
+    """Load a function ahead of time; errors of its module are reported when it is used."""
     with suppress(Exception):
         pkgutil.resolve_name(name)
 

@@ -277,7 +277,7 @@ class ReportSection:
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """What was asked and of whom, and everything else that stands in the record by itself."""
+        """Settings and population, and all other single values of the record."""
         used = {*_HIDDEN, *_BESIDE, *(name for names in _BESIDE.values() for name in names.split())}
         used |= {f"{key}_error" for key in used}
         plain = [(key, value) for key, value in self.record.items() if key not in used and value is not None]

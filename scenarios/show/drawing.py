@@ -89,7 +89,7 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
 
 
 def _fold(figure: Figure, titles: Sequence[Text]) -> None:
-    """Let the lines of titles that would leave the figure go on in the next ones."""
+    """Wrap lines of titles that would leave the figure."""
     letters = 72 * figure.get_figwidth() / _TITLE
     long = [title for title in titles if 2 * max(map(len, title.get_text().split("\n"))) > letters]
     if long:  # others have room enough, wherever the axes stand

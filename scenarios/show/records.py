@@ -26,7 +26,7 @@ _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "kmea
 
 
 def check_target(json_target: str | None) -> None:
-    """Make sure that a result can be written as JSON where it is wanted, before anything runs."""
+    """Before anything runs, make sure that the JSON result can be written."""
     if json_target not in (None, STDOUT):
         check_file("json file", Path(str(json_target)))
 

@@ -420,7 +420,7 @@ def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs.
+    """Return the fewest people that a list needs, by rung, epsilon and kind of list: popularity or pairs.
 
     Where the smallest number of people that was measured is enough, or the largest is not, that number is a ``bound``.
     """

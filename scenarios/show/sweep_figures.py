@@ -328,6 +328,6 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any], Tables], Pictures]] = {
 
 
 def sweep(record: Mapping[str, Any], tables: Tables) -> Pictures:
-    """Yield the pictures of a sweep of any kind; nothing where it is of a kind that has none."""
+    """Yield the pictures of a sweep; nothing if its kind has none."""
     kind = next((key for key in KINDS if key in record), None)
     yield from KINDS[kind](record, tables) if kind else ()

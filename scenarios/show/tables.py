@@ -53,7 +53,7 @@ def show_table(
     names: int = 1,
     compact: bool = False,
 ) -> None:
-    """Print a table, none of whose numbers is cut or split where it fits in by folding."""
+    """Print a table; fold text first, so that no number is cut or split if it fits."""
     gap, edges = (2, 0) if compact else (GAP, EDGES)
     cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
     every = [[heading, *(row[column] for row in cells if row)] for column, heading in enumerate(columns)]
@@ -135,7 +135,7 @@ def _narrowest(cells: Sequence[str]) -> int:
 
 
 def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
-    """Return which columns stand below each other where a row takes so many lines."""
+    """Return which columns are stacked if a row takes this many lines."""
     across = -(-(columns - names) // lines)
     rest = [list(range(first, columns, across)) for first in range(names, names + across)]
     return [*([column] for column in range(names)), *rest]
@@ -289,7 +289,7 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
 
 
 def _show_lines(console: Console, title: str, lines: Iterable[tuple[str, str]]) -> None:
-    """Print a table of two columns; a long value goes on in the next line, but a digest ends where the line does."""
+    """Print a table of two columns; long values wrap, but digests are cut at the end of the line."""
     table = titled(title, "", show_header=False)
     table.add_column(overflow="fold")
     for label, text in lines:

@@ -141,8 +141,8 @@ def require_opened(rounds: Iterable[Round], keeper: Keeper, agreement: Agreement
         for ask, answered in ((record.ask, record.statistic.answered) for record in rounds):
             if (count := noted[ask.query.id, ask.first, ask.stop - ask.first]) != answered:
                 raise InputError(
-                    f"round {ask.query.round} was opened of {answered} devices, the book of {opener} tells of {count}; "
-                    f"whose answers were opened is not known: put its files back as they were, or {ANEW}"
+                    f"round {ask.query.round} was opened for {answered} devices, but the book of {opener} has {count}; "
+                    f"the record of opened answers is incomplete: put its files back as they were, or {ANEW}"
                 )
 
 
@@ -216,8 +216,8 @@ def shared_ledger(folder: Path, scenario: Scenario) -> Path:
             raise LostError(f"{path} cannot be written ({error.strerror}); free space there") from None
     elif owners.get("format") != FORMAT:
         raise InputError(
-            f"ledger {folder} was kept by an earlier version of blindrec, in files that this one does not read; go on "
-            "with the version that kept it, or name a new folder"
+            f"ledger {folder} was written by an earlier version of blindrec, in files that this one cannot read; "
+            "resume with the version that wrote it, or name a new folder"
         )
     elif owners != devices:
         names = ", ".join(name for name in devices if owners.get(name) != devices[name] and name != "sha256")

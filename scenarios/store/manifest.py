@@ -93,8 +93,8 @@ def read_manifest(out: Path) -> Manifest | None:
         raise refused("is damaged") from None
     if form != FORMAT:
         raise InputError(
-            f"output folder {out} was kept in format {str(form)[:20]}, this version of blindrec reads {FORMAT}; go on "
-            "with the version that kept it, or name a new folder"
+            f"output folder {out} has format {str(form)[:20]}, this version of blindrec reads {FORMAT}; resume "
+            "with the version that wrote it, or name a new folder"
         )
     if check != digest(content):
         raise refused("was changed since the run began")

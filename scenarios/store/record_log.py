@@ -147,7 +147,7 @@ class RecordLog(Generic[T]):
             raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.path} ({error.strerror})") from None
 
     def close(self) -> None:
-        """Let other processes use the file, whose log is written into it."""
+        """Write the log into the file and let other processes use it."""
         self._file.close()
 
 

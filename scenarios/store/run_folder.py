@@ -44,7 +44,7 @@ def claim_folder(out: Path, manifest: Manifest) -> None:
     # a main run may go on with changed code, because it compares stored rounds with the queries it would make
     if stored.kind != RUN and stored.code_sha256 != manifest.code_sha256:
         raise InputError(
-            f"the code of blindrec has changed since it began what is in {out}, and may end otherwise; go on with the "
+            f"another version of blindrec began what is in {out}, and this one may give other results; resume with the "
             "version that began it, or start in a new folder"
         )
     if stored.repeat != manifest.repeat:
@@ -52,7 +52,7 @@ def claim_folder(out: Path, manifest: Manifest) -> None:
 
 
 def finished_result(out: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of a folder whose finished experiment is the same; None where there is no such result."""
+    """Return a folder's result if its finished experiment is the same, else None."""
     if (out / FOLDER / MANIFEST).exists():
         return None
     try:
@@ -63,7 +63,7 @@ def finished_result(out: Path, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def read_result(out: Path) -> dict[str, Any] | None:
-    """Return the result of a folder, None where there is none; one that cannot be read is refused."""
+    """Return a folder's result, or None if there is none; refuse an unreadable one."""
     return read_object(out / RESULT, "put it back as it was, or run it in a new folder")
 
 

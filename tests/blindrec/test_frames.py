@@ -206,7 +206,11 @@ def test_another_split_is_another_comparison(frame: pd.DataFrame, held: pd.DataF
 @pytest.mark.parametrize(
     ("content", "flags", "told"),
     [
-        ("user,item\n1,999\n", "", "held_out: '.*' holds user '1', item '999', which the ratings do not hold; every"),
+        (
+            "user,item\n1,999\n",
+            "",
+            "held_out: '.*' holds user '1', item '999', which the ratings file does not contain; every",
+        ),
         ("user,item\n1,999\n77,1\n", "", "holds user '1', item '999', and 1 more pairs, which"),
         ("user,item\n1,2\n", "--split-by time", "split_by is time, but held.csv says what is held out; give one of"),
         ("user,item\n1,2\n", "--min-ratings 2", "min_ratings is 2, but held.csv says what is held out; give one of"),

@@ -101,7 +101,7 @@ class Frequencies(Mechanism):
         raise NotImplementedError
 
     def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
-        """Return the mechanism's own parameters of a query about so many private values; by default none."""
+        """Return the mechanism's own query parameters, by the number of private values; by default none."""
         return {}
 
     def query(
@@ -453,7 +453,7 @@ class Subsets(PackedMechanism, Frequencies):
         return Rates(float(same), float(other), both=float(channel.both / other**2) if other else 0.0)
 
     def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices named each value, dummies behind what is asked about."""
+        """Return how many devices named each value, dummies last."""
         return subset_counts(query, release, values=self.values(query), subset_size=int(query.parameters[CHOSEN]))
 
     @property
@@ -471,7 +471,7 @@ class Subsets(PackedMechanism, Frequencies):
         return self.model_copy(update={name: sizes[name] for name in sizes if name in type(self).model_fields})
 
     def amplified(self, query: Query, devices: int, delta: float, share: float = SHARE) -> Query:
-        """Return a query behind a shuffler, for so many honest devices: the given one has the central epsilon.
+        """Turn a query with the central epsilon into one behind a shuffler, by the number of honest devices.
 
         Its epsilon is the largest local one that keeps the central one, and it names as many values as are best for
         that.

@@ -198,7 +198,7 @@ class Rappor(Mechanism):
         return channel.if_zero / COIN, (channel.if_one - channel.if_zero) / COIN
 
     def _variance(self, query: Query, shares: Floats) -> Floats:
-        """Return the variance of one device's estimate of each item, where so many devices have it as their value."""
+        """Return the variance of one device's estimate of each item, by the share of devices with that item."""
         # Given the filters, flips of bits are independent; a device's value is one item, or none
         hashes, bits = (int(query.parameters[name]) for name in (HASHES, FILTER_BITS))
         flips, contrast = self._rates(query)

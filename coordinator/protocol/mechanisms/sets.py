@@ -72,7 +72,7 @@ MOST_LIKES = 50  # Likes that a device keeps at most for pairs: it lists 1,225 p
 
 
 def ranges_of(items: int) -> int:
-    """Return the number of ranges of how many of so many items are liked; the i-th ends before ``2**i``.
+    """Return how many ranges numbers of liked items are reported in; the i-th ends before ``2**i``.
 
     >>> ranges_of(5), ranges_of(9724)
     (4, 10)
@@ -188,7 +188,7 @@ class GroupedSets(ABC):
         """Return the query of a group, which follows from the answers of earlier ones."""
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
-        """Return where the groups of so many devices end, in order; the first groups have at least a device each."""
+        """Return where the groups of devices end, in order; the first groups have at least one device each."""
         shares = accumulate(share for _, share in self.steps[:-1])
         ends = (max(group, round(share * devices)) for group, share in enumerate(shares, 1))
         return (*(min(end, devices) for end in ends), devices)
@@ -209,7 +209,7 @@ class GroupedSets(ABC):
     def _of_items(
         self, likes: tuple[float, ...], pool_items: int, epsilon: Epsilon, padded: int, subset_size: int
     ) -> tuple[int, int, int]:
-        """Return the sizes of a query about single items, for devices that like so many of them, if that is known."""
+        """Return the sizes of a query about single items, by how many of them devices like, if that is known."""
         if likes:
             return 1, *sizes_for(likes, pool_items, epsilon=epsilon, padded=padded, subset_size=subset_size)
         rated = min(self.rated, pool_items)
@@ -254,12 +254,12 @@ TYPICAL_LIKES = 20
 
 
 def typical_likes(rated: int, pool_items: int) -> int:
-    """Return how many likes among so many items a device keeps, if nobody says how many."""
+    """Return how many likes a device keeps by default, by its number of items."""
     return min(max(rated // 2, 2), TYPICAL_LIKES, pool_items)
 
 
 def ranked_first(counts: Ints, pool_items: int) -> Indices:
-    """Return the items of the largest counts, so many, ascending."""
+    """Return the items with the largest counts, ascending."""
     return np.sort(np.argsort(-counts, kind="stable")[:pool_items]).astype(np.int32)
 
 
@@ -512,7 +512,7 @@ def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
 
 
 def pairs_kept(likes: Floats, most: int) -> Floats:
-    """Return the probability that a pair of so many likes is kept, of which at most so many are, at random."""
+    """Return the probability that a pair of likes is kept if a device keeps a random subset of its likes."""
     return np.minimum(1, most * (most - 1) / np.maximum(likes * (likes - 1), 1))
 
 

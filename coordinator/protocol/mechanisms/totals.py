@@ -296,7 +296,7 @@ class PairTotals(SharedVector):
         return replace(model, near=near)
 
     def _deviation(self, queries: Sequence[Query], answered: int) -> float:
-        """Return the deviation of all noise in the sum of several rounds, in each of which as many answered."""
+        """Return the deviation of all noise in the sum of several rounds with equally many answers each."""
         return math.hypot(*(self.deviation(query, answered // len(queries)) for query in queries))
 
     def moments(self, world: World) -> SumMoments | None:

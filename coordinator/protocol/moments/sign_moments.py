@@ -84,7 +84,7 @@ class AnchorMoments:
 
     @property
     def profile(self) -> Floats:
-        """The same by clusters, shape (L, K): clusters are told apart where any class rates them differently."""
+        """The same by clusters, shape (L, K): a difference in any class's ratings tells clusters apart."""
         return self.ratings.T
 
 

@@ -166,7 +166,7 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
 
 
 def check_items(items: int) -> None:
-    """Refuse a catalogue whose pairs do not fit into memory, or that has none."""
+    """Refuse a catalogue without pairs, or with too many for the memory."""
     if not 2 <= items <= MOST_PAIRED_ITEMS:
         raise InputError(
             f"items is {items}; pairwise needs at least 2, and at most {MOST_PAIRED_ITEMS} to hold all pairs"

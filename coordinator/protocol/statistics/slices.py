@@ -23,7 +23,7 @@ from coordinator.protocol.value_channels import is_listed, value_bits
 
 
 def planes_for(rows: int, columns: int) -> tuple[Words2, Words2]:
-    """Return zeroed planes for the counts of so many rows, and as many rows of carries that wait."""
+    """Return zeroed planes for the counts of these rows, and equally many rows of pending carries."""
     planes = np.zeros((max(rows, 2).bit_length() + 1, -(-columns // 64)), np.uint64)
     return planes, np.zeros_like(planes)
 
@@ -143,7 +143,7 @@ def _add_lists(uint64s: Words, subset_size: int, bits: int, answered: Bits, coun
 
 @compiled
 def _are_subsets(uint64s: Words, width: int, subset_size: int, answered: Bits) -> bool:
-    """Return whether all rows of answering devices have so many ones."""
+    """Return whether all rows of answering devices have this many ones."""
     word_count, tail = -(-width // 64), _ALL << uint64(-width & 63)
     for k in range(answered.size):
         if answered[k]:

@@ -105,7 +105,7 @@ class ReleaseBook:
 
 
 def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:
-    """Return rows of which none is longer than a vector of signs of the public size."""
+    """Return rows clipped to the length of a vector of signs of the public size."""
     longest = features.common_h * np.sqrt(features.items)
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
     return np.asarray(rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny)))
@@ -352,7 +352,7 @@ def iterate(
     book: ReleaseBook | None = None,
     weight: float = 0.5,
 ) -> FittedModel:
-    """Return the model after so many further iterations of EM."""
+    """Return the model after further iterations of EM."""
     book = book or ReleaseBook(public_users.items)
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):

@@ -102,7 +102,7 @@ class Layout:
         return cut(0, self.devices, self.devices_per_actor)
 
     def block_of(self, bits: int) -> int:
-        """Return how many devices one call asks at most if each releases so many ``bits``; a multiple of 8."""
+        """Return the most devices of one call if each releases ``bits``; a multiple of 8."""
         leaf = leaf_of(bits)
         if leaves := self.devices // (leaf * max(MOST_BLOCKS, self.workers * BLOCKS_A_WORKER)):
             return leaf * min(leaves, max(MOST_BITS // (leaf * bits), 1))
@@ -126,7 +126,7 @@ def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) ->
 
 
 def blocks_of(cohorts: Cohorts, layout: Layout, first: int, stop: int, bits: int) -> Iterator[Block]:
-    """Yield every block of devices that release so many ``bits``, in turn by cohorts: all hosts have work at once."""
+    """Yield blocks of devices that release ``bits`` each, taking cohorts in turn so that all hosts work at once."""
     size = layout.block_of(bits)
     waiting = [
         deque(Block(cohort.host, *ends) for ends in calls(cohort.first, cohort.stop, size, bits))

@@ -44,7 +44,7 @@ class ShufflerHost:
         self._answers = self._retries = 0
 
     def progress(self) -> tuple[int, int]:
-        """Return how many answers of the round that goes on have come in, and how many calls were lost so far."""
+        """Return how many answers of the current round have arrived, and how many calls were lost so far."""
         return self._answers, self._retries
 
     def shuffle(self, query: Query, first: int, stop: int) -> ShuffledRound:
@@ -72,7 +72,7 @@ class ShufflerHost:
 
 
 def _entries(answer: Any) -> Any:
-    """Return what the book answers; where it is gone for good nothing can be opened any more."""
+    """Return the book's answer; if the book is gone for good, nothing can be opened any more."""
     with in_a_line():
         return result_of(answer)
 

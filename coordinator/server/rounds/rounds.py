@@ -95,7 +95,7 @@ class QueryRounds:
         if not self._state.round_number:
             where = policy_name(self._policy, self._state)
             raise PolicyError(
-                f"{where}: it stopped; nothing was asked, there is nothing to learn from; return setting.ask(...) first"
+                f"{where}: it stopped before any round and has learned nothing; return setting.ask(...) first"
             )
         model, posterior = self._learner.learn(self._state)
         return Outcome(

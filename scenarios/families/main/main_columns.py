@@ -381,7 +381,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
 
 
 def _guarantee(run: MainResult) -> dict[str, Any]:
-    """Return what was kept of what was promised, under which trust, and of which part of epsilon a question is."""
+    """Return the guarantee that holds after the run, the trust model, and epsilon per question."""
     asks, counts, copies = run.outcome.state.asked, run.outcome.state.counts, run.population.copies_max
     resolved, mechanism, custom = run.resolved, run.resolved.mechanism, run.resolved.custom
     guarantee, first = resolved.account.after(asks, counts), asks[0].query

@@ -55,7 +55,7 @@ def items_table(run: MainResult) -> pd.DataFrame:
 
 
 def rounds_table(run: MainResult) -> pd.DataFrame:
-    """Return the rounds, in order: what was asked, of which devices, and how many answered."""
+    """Return the rounds in order: query, devices asked, and number of answers."""
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     state = run.outcome.state

@@ -109,7 +109,7 @@ def _wishes(population: Population, resolved: ResolvedRun, attack: Attack, truth
 
 
 def _number(population: Population, resolved: ResolvedRun, attack: Attack, most: int) -> int:
-    """Return how many items liars move: as many as are named, else what mixes up most labels."""
+    """Return how many items liars move: the named number, else the one that mixes up most labels."""
     scenario, labels = resolved.scenario, population.truth
     if attack.name != UNTARGETED:
         return attack.number or 1

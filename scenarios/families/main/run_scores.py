@@ -227,7 +227,7 @@ def _answering_together(run: MainResult, asking: Asking, asks: Sequence[Ask]) ->
 
 
 def unlearned(run: MainResult) -> int | None:
-    """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
+    """Return how many items remain unlearned under a policy that learns all items; None for other policies."""
     if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
         return None
     return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())

@@ -265,7 +265,7 @@ def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share:
 
 
 def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print rows as tables that stand on their side, as many as lines have room for: names down, a column a row."""
+    """Print rows as transposed tables, as many as fit: names down, one column per row."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     labels = [name.replace("_", " ") for name in names]
     columns = [["" if row[name] is None else text_of(row[name]) for name in names] for row in rows]

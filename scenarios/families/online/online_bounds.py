@@ -223,7 +223,7 @@ PAPER_SHARE = 0.0061  # Theorem 15's constant: (3/32) d(3/4 || 1/2) / 2, the pap
 
 
 def theorem_7(rounds: int, objects: int, voters: int, peers: int, loss: float) -> float:
-    """Return what epsilon any algorithm needs whose expected loss is at most ``loss`` where D = R = 0.
+    """Return the least epsilon of any algorithm with an expected loss of at most ``loss``, for D = R = 0.
 
     >>> round(theorem_7(10**6, 2, 80, 40, 5.0), 6)
     0.287823

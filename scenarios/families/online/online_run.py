@@ -87,7 +87,7 @@ class ClientRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
-    """What came of a run, whose outcome are the clients as they were served."""
+    """The result of a run: its clients as they were served."""
 
     scenario: OnlineScenario
     world: OnlineWorld = field(repr=False)

@@ -46,7 +46,7 @@ class DealtSplit:
         return self.rows.values[self.targets]
 
     def first(self, count: int) -> Rows:
-        """Return what the server knows: the first ``count`` ratings of every user, or as many as are no targets."""
+        """Return what the server knows: the first ``count`` ratings of each user, without targets."""
         rank = np.arange(self.rows.items.size) - np.repeat(self.rows.starts[:-1], self.rows.degrees)
         return self.rows.where(rank < np.repeat(np.minimum(self.most_known, count), self.rows.degrees))
 
@@ -160,7 +160,7 @@ class AttackModel:
     sided: bool  # Whether a release may lie on either side of +-r'
 
     def guess(self, target: Seen, known_count: int) -> dict[str, float | None]:
-        """Guess the targets' ratings, knowing so many ratings of each user, and return how well that went."""
+        """Guess the targets' ratings from the known ratings of each user, and return how well that went."""
         trees, practice = HistGradientBoostingRegressor(**TREES), self.played.dealt
         with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
             belief, flip_share = self._beliefs(target, known_count)

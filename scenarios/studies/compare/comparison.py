@@ -206,7 +206,7 @@ def comparison(values: Row, *, risk: bool = True) -> Study[CompareKey, CompareMe
             raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
     if (people := table_of(settings).users) < FEWEST_COMPARED:
         count = f"{people} {'person' if people == 1 else 'people'}"
-        raise InputError(f"the file has {count}; of fewer than {FEWEST_COMPARED} nothing can be said")
+        raise InputError(f"the file has {count}; a comparison needs at least {FEWEST_COMPARED}")
     if table_of(settings).count <= 2 * TOP:
         raise InputError(
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
@@ -224,7 +224,7 @@ def comparison(values: Row, *, risk: bool = True) -> Study[CompareKey, CompareMe
     served, why = served_in(settings)
     if settings.delta == 0 and not (rows_of(settings) or served) and why is None:
         raise InputError(
-            "delta is 0, with which none of these rows promises anything: a shuffler and Gaussian noise take one "
+            "delta is 0, where none of these rows has a guarantee: a shuffler and Gaussian noise need one "
             "above 0; leave --delta out, or name other trust models"
         )
     if not rows_of(settings) and why is not None:

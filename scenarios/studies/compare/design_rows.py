@@ -60,7 +60,7 @@ def check_designs(settings: Comparison, people: int, items: int) -> list[str]:
         rows = [row for row in _rows(design) if row.trust_model in settings.trust_models]
         custom, path = isinstance(design, UserClass), path_of(design)
         if strange := [row for row in rows if f"{row.trust_model}: {row.mechanism}" in registered_rows()]:
-            raise InputError(f"design is {strange[0].mechanism}, which needs no name to be compared; name another")
+            raise InputError(f"design is {strange[0].mechanism}, which is compared already; leave it out")
         if not rows:
             models = " or ".join(row.trust_model for row in _rows(design))
             raise InputError(f"design is {path}, a row of trust model {models}; add that to --trust-models")

@@ -55,7 +55,7 @@ def liar_of(query: Query, world: FileWorld) -> Liar | None:
 
 
 def honest_sets(world: FileWorld, most: int) -> Liar:
-    """Return what a liar is worth of whom at most so many likes count, each of them once: one like of an item."""
+    """Return what a liar is worth if each of its likes counts once: one like of an item."""
     return Liar(1.0, share_to_lift(1.0, tenth_share(world, most)))
 
 

@@ -134,7 +134,7 @@ def _relation(settings: Comparison, row: Mapping[str, Any], users: int) -> dict[
 def _promised(settings: Comparison, key: CompareKey, unit: CompareMeasurement) -> dict[str, Any]:
     """Return neighbours, delta and local epsilon of a row's guarantee, None for each where it has none.
 
-    The local epsilon is that of a device's own report: what is left whoever lies.
+    The local epsilon is that of a device's own report, which holds whoever lies.
     """
     private = key.epsilon not in {"", "inf"}
     relation = _relation(settings, {**key._asdict(), "epsilon": _number(key.epsilon)}, key.users)

@@ -106,7 +106,7 @@ class CentralPlans:
         return -1e3 if prediction is None else self._target.margin(prediction, users)
 
     def about(self, epsilon: Fraction, users: int) -> dict[str, Any]:
-        """Return what a row says of so many users: their shares right, and what is left if trust is misplaced."""
+        """Return a row's values for this many users: their shares right, and what is left if trust is misplaced."""
         run = self._candidate.at(epsilon, users=users)
         prediction = self._prediction(epsilon, users)
         assert prediction is not None  # of what was looked for

@@ -274,7 +274,7 @@ def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
-    """Return what a row says of the smallest epsilon at which so many users meet a target."""
+    """Return a row's values for the smallest epsilon at which this many users meet a target."""
     run, estimate = candidate.at(candidate.world.epsilon), None
     if note := why_not_predicted(run):
         return {"note": note}

@@ -45,8 +45,8 @@ def shape_of(
     likes = judge_likes(table, like_from)
     if likes.all():
         raise InputError(
-            f"all {table.ratings} ratings are likes, as where what is seen is liked: they tell no clusters of taste; "
-            "give --like-from, or a file of ratings: blindrec data and compare work with this one"
+            f"all {table.ratings} ratings are likes, which show no clusters of taste; give --like-from, or a file with "
+            "ratings (blindrec data and compare work with this one)"
         )
     first_half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
     items, overall = table.count, likes.mean() if likes.size else 0.5
@@ -57,7 +57,7 @@ def shape_of(
     other = np.bincount(cluster_of[table.items[~first_half]], minlength=clusters)
     if not sizes.all() or not other.all():
         few = f"{table.ratings} ratings of {items} items"
-        raise InputError(f"{few} tell no {clusters} clusters; more ratings are needed")
+        raise InputError(f"{few} are too few to find {clusters} clusters; give more ratings")
     taste = np.bincount(cluster_of[table.items[~first_half]], weights=likes[~first_half], minlength=clusters) / other
     values = {
         "items": items,

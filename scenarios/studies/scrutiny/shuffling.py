@@ -131,7 +131,7 @@ def amplified(
     """
     if isinstance(mechanism, ExactChannel):
         if own_questions:
-            raise InputError("own_questions is True, but a channel asks nothing by address; leave it out")
+            raise InputError("own_questions is True, but a channel has no questions; leave it out")
         if epsilon is not None:
             raise InputError(f"epsilon is {epsilon}, but a channel has its own; leave it out")
         randomizer, local, name = of_channel(mechanism), mechanism.epsilon, type(mechanism).__name__
@@ -245,7 +245,9 @@ def shuffled_subject(
     kind, custom = kind_and_settings(mechanism)
     subject = subject_of(kind, custom or settings or {}, size=size)
     if subject.public.shares:
-        raise InputError(f"design {subject.label} sends shares, nothing to amplify; give grr, oue, subset or set")
+        raise InputError(
+            f"design {subject.label} sends shares, which shuffling cannot amplify; give grr, oue, subset or set"
+        )
     if not subject.public.randomizes:
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
     if own_questions:
@@ -253,7 +255,9 @@ def shuffled_subject(
     elif subject.public.by_address:
         raise InputError(by_address(subject.label))
     if small_run(kind, custom or settings or {}, size, Fraction(1)).scenario.policy == GROUPS:
-        raise InputError(f"design {subject.label} asks groups, each shuffled apart; give one that asks all the same")
+        raise InputError(
+            f"design {subject.label} asks groups, which are shuffled separately; give one that asks all devices alike"
+        )
     if isinstance(subject.public, CustomAdapter):
         require_same_everywhere(subject.public.custom, subject.query(size, Fraction(1)))
     return subject

@@ -101,17 +101,17 @@ class UsersGrid(SettingsGrid):
         values = _with_rated({**self.base, **varied})
         if values.get("policy") == "fixed":
             raise InputError(
-                "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
+                "policy is 'fixed', but a sweep enlarges a single round; leave it out, or choose one that stops itself"
             )
         if timed := {"periods", "period"} & values.keys():
             raise InputError(
-                f'{max(timed)} is {values[max(timed)]}, but this sweep grows one round; say sweep = "results" with a '
-                "threshold, which runs each number alone"
+                f"{max(timed)} is {values[max(timed)]}, but this sweep enlarges a single round; write sweep = "
+                '"results" with a threshold, which runs each number of users separately'
             )
         if (trust := values.get("trust", LOCAL)) != LOCAL:
             raise InputError(
-                f"trust is {trust!r}, under which devices' noise follows from how many they are, but this sweep reads "
-                'fewer devices as a part of more; say sweep = "results" with a threshold, which runs each number alone'
+                f"trust is {trust!r}, where devices' noise depends on their number, but this sweep reads "
+                'fewer devices as a part of more; write sweep = "results" with a threshold, which runs each separately'
             )
         values["users"] = self.most_users
         for decoder in self.decoders:

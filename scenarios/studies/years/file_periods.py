@@ -219,7 +219,7 @@ def table_of(settings: Years) -> RatingTable:
     """Return the ratings with their times."""
     table = read_for(settings, times=True)
     if table.times is None:
-        raise InputError("the ratings have no column of times, which periods take; name it last in --columns")
+        raise InputError("the ratings have no column of times, which periods need; name it last in --columns")
     return table
 
 

@@ -133,7 +133,7 @@ def test_settings_are_read_as_they_are_annotated(importable: Path) -> None:
     assert identity(build({"share": 0.25})) == identity(build({"share": "0.25"}))
     with pytest.raises(InputError, match="setting rounds of design Mine is 'many': "):
         build({"rounds": "many"})
-    with pytest.raises(InputError, match="setting nothing is none of design Mine; it has exact, rounds, share, sharp"):
+    with pytest.raises(InputError, match="design Mine has no setting nothing; it has exact, rounds, share, sharp"):
         build({"nothing": 1})
 
 

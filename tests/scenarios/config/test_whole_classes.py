@@ -122,7 +122,7 @@ def test_a_row_of_a_comparison_is_drawn_from_a_class_own_law(bodies: ModuleType,
 def test_what_a_class_says_of_trust_is_refused(bodies: ModuleType) -> None:
     for base, trust in ((bodies.MySign, "curator"), (bodies.MySign, "two-servers"), (bodies.MyTotals, "local")):
         kind = type("Curated", (base,), {"trust": trust, "__module__": bodies.__name__})
-        with pytest.raises(InputError, match="says more of trust than a class of one's own can"):
+        with pytest.raises(InputError, match="declares a trust model that a custom class cannot have"):
             Scenario(design=kind())
 
 

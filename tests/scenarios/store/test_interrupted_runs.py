@@ -244,7 +244,7 @@ def test_a_run_whose_books_lack_what_was_opened_is_refused_as_one_without_its_le
     for opener in present(whole.resolved.agreement).openers:
         good = (journal.ledger / LEDGER.name).read_bytes()
         forget(journal.ledger / LEDGER.name, f"openings of {opener}", 0)
-        with complains("round 0 was opened of", f"the book of {opener} tells of 0", "put its files back as they were"):
+        with complains("round 0 was opened for", f"the book of {opener} has 0", "put its files back as they were"):
             check(tmp_path)
         (journal.ledger / LEDGER.name).write_bytes(good)
     check(tmp_path)
@@ -345,7 +345,7 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     mark = out / FOLDER / "scenario.json"
     held = json.loads(mark.read_text())
     mark.write_text(json.dumps({**held, "format": 4}))
-    assert "was kept in format 4, this version of blindrec reads 5" in refused(blindrec, "resume", out, *FLAGS)
+    assert "has format 4, this version of blindrec reads 5" in refused(blindrec, "resume", out, *FLAGS)
     mark.write_text(json.dumps(held)[:-9])
     assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
     assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)

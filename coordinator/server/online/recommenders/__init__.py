@@ -143,7 +143,7 @@ def recommender_of(name: str) -> NamedRecommender:
 
 
 def compared_in(where: str) -> tuple[str, ...]:
-    """Return the names of the recommenders that say they stand in a comparison; see `NamedRecommender.compared`."""
+    """Return the names of the recommenders that comparisons include; see `NamedRecommender.compared`."""
     return tuple(name for name, recommender in named_recommenders().items() if where in recommender.compared)
 
 

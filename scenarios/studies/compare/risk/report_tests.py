@@ -60,7 +60,7 @@ class SubsetTest:
 
     @property
     def worst(self) -> float:
-        """How often two histories without a common item are told apart, of as many likes as sets have values."""
+        """How often two disjoint histories, each with as many likes as sets have values, are told apart."""
         return self.right(HistoryPair(self.padded, self.padded, 0))
 
     def right(self, pair: HistoryPair) -> float:
@@ -68,7 +68,7 @@ class SubsetTest:
         return _right_of_subsets(self, pair.first, pair.second, pair.shared)
 
     def right_of_values(self, union: int) -> float:
-        """Return the same of two sets of values of which a union has so many."""
+        """Return the same for two sets whose union has this many values."""
         only = self.avoiding(self.padded) - self.avoiding(union)
         return self.right_by_law((np.array([-1.0, 0.0, 1.0]), np.array([only, 1 - 2 * only, only])))
 
@@ -212,7 +212,7 @@ class ReportTest:
 
 @dataclass(frozen=True, slots=True)
 class KeptPairsTest:
-    """The test of reports about pairs of liked items by whoever is told which likes of each history were kept.
+    """The test of reports about pairs of liked items; the attacker also knows which likes of each history were kept.
 
     What an attacker is told can only help it: it is a bound from above where histories have more likes than are kept.
     """

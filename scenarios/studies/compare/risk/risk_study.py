@@ -192,7 +192,7 @@ def tables_of(result: Mapping[str, Any]) -> list[tuple[float, list[list[str]]]]:
 
 
 def bound_text(bound: float) -> str:
-    """Return a bound in times of 100, rounded up, with as many digits as it takes below 100.
+    """Return a bound as times out of 100, rounded up, with enough digits to stay below 100.
 
     >>> bound_text(0.73106), bound_text(0.99961), bound_text(1.0)
     ('73.2', '99.97', 'always')
@@ -229,17 +229,15 @@ def risk(values: Row) -> Study[RiskKey, RiskMeasurement]:
     """Check a study of risk; None stands for a default."""
     settings = validated(Comparison, None, {**values, "trust_models": values.get("trust_models") or LADDER})
     if outside := [model for model in settings.trust_models if model not in LADDER]:
-        raise InputError(
-            f"trust model {outside[0]} has no message whose risk could be measured; choose among {', '.join(LADDER)}"
-        )
+        raise InputError(f"trust model {outside[0]} has no message to attack; choose among {', '.join(LADDER)}")
     names = {row.mechanism for row in registered_rows().values() if row.trust_model in LADDER}
     for name in settings.mechanisms or ():
         if name not in names | {EVERY_ROW}:
             raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
     if None in settings.epsilon:
-        raise InputError("epsilon is inf, under which every guess is right; give finite ones")
+        raise InputError("epsilon is inf, where an attacker always guesses right; give finite ones")
     if (people := table_of(settings).users) < FEWEST:
-        raise InputError(f"the file has {people} people; of fewer than {FEWEST} nothing can be said")
+        raise InputError(f"the file has {people} people; risk needs at least {FEWEST}")
     users = settings.users_at(people, 1.0)
     attacked = [row for row in rows_of(settings).values() if is_attacked(row, users, settings)]
     units = {
@@ -251,7 +249,7 @@ def risk(values: Row) -> Study[RiskKey, RiskMeasurement]:
     }
     if not units:
         raise InputError(
-            "none of these rows promises anything to so many people; leave --delta out, or name others by "
+            "none of these rows has a guarantee with this number of people; leave --delta out, or name others by "
             "--trust-models and --mechanisms"
         )
     return Study(

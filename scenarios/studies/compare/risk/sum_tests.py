@@ -28,7 +28,7 @@ class CoordinateNoise(ABC):
 
     @abstractmethod
     def right(self, changes: int, odds: Floats) -> float:
-        """Return how often two vectors are told apart of which so many coordinates differ by one.
+        """Return how often two vectors are told apart that differ by one in this many coordinates.
 
         ``odds`` are log-odds of the first, which another sum that was seen before left: a mean over these.
         """
@@ -90,7 +90,7 @@ def _log_binomials(size: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LikesSum:
-    """An attack on sums of likes, of which at most so many of a person count."""
+    """An attack on sums of likes, with a maximum of likes per person."""
 
     noise: CoordinateNoise
     most: int
@@ -149,7 +149,7 @@ def mean_products(means: Floats2, ratios: Floats2, before: int) -> Floats2:
 
 
 def _counted_likes(draws: int, size: int, most: int, coins: np.random.Generator) -> Bools:
-    """Return which of so many likes are kept, at most so many, uniformly, shape (draws, size)."""
+    """Return uniform draws of the likes that are kept, up to a maximum, shape (draws, size)."""
     if size <= most:
         return np.ones((draws, size), np.bool_)
     places = coins.random((draws, size)).argpartition(most - 1, axis=1)[:, :most]
@@ -160,7 +160,7 @@ def _counted_likes(draws: int, size: int, most: int, coins: np.random.Generator)
 
 @dataclass(frozen=True, slots=True)
 class KeptPairsSum:
-    """An attack on sums of likes and on sums of their pairs, by whoever is told which likes were paired."""
+    """An attack on sums of likes and of their pairs; the attacker also knows which likes were paired."""
 
     of_items: LikesSum
     of_pairs: CoordinateNoise
@@ -182,7 +182,7 @@ class KeptPairsSum:
         return float(np.mean([rights[count] for count in both]))
 
     def _after(self, items: HistoryPair, changes: int) -> float:
-        """Return how often both sums together are right, of which the second differs in so many coordinates."""
+        """Return how often both sums together are right if the second differs in this many coordinates."""
         if max(items.first, items.second) > self.of_items.most:
             return self.of_pairs.right(changes, log_odds(self.of_items, items))
         return both_right(self.of_items.noise, items.changes, self.of_pairs, changes)

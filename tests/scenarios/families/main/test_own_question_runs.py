@@ -137,7 +137,7 @@ def test_one_bit_has_two_levels_several_are_any_randomizer_and_the_inverse_holds
     assert several.epsilon == pytest.approx(0.1698, abs=2e-4)
     inverse = local_epsilon("sign", 100_000, epsilon=1, own_questions=True)
     assert inverse.epsilon_local == pytest.approx(7.761, abs=0.002)
-    with complains("a channel asks nothing by address"):
+    with complains("a channel has no questions"):
         amplified(matrix_channel([[0.6, 0.4], [0.4, 0.6]], None), 1000, own_questions=True)
 
 

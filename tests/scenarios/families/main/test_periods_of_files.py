@@ -115,7 +115,7 @@ def test_a_file_without_times_and_drift_of_a_file_are_refused(file: Path, blindr
     timeless = tmp_path / "timeless.csv"
     timeless.write_text("who,what,stars\n" + "".join(f"{k % 9},{k % 7},{k % 5}\n" for k in range(63)), encoding="utf-8")
     for more, words in (
-        (["--ratings", timeless, "--columns", "who,what,stars"], "have no column of times, which periods take"),
+        (["--ratings", timeless, "--columns", "who,what,stars"], "have no column of times, which periods need"),
         (["--drift", 0.1], "drift is 0.1, but"),
     ):
         refusal = blindrec(*flags(file, *more))

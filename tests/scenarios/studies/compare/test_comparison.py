@@ -175,7 +175,7 @@ OUE, LIAR, HASHED = "mechanisms:OUE", "mechanisms:Liar", "mechanisms:LocalHashin
         (("--mechanisms", "magic"), "mechanism 'magic' is unknown; choose among"),
         (("--mechanisms", "EASE", "--trust-models", "local"), "none of the mechanisms is of these trust models"),
         (("--features", "missing.csv"), "missing.csv cannot be read"),
-        ((*CUSTOM, "--design", "set"), "design is set, which needs no name to be compared"),
+        ((*CUSTOM, "--design", "set"), "design is set, which is compared already"),
         ((*CUSTOM, "--design", "nowhere:Mine"), "design nowhere:Mine cannot be imported"),
         ((*CUSTOM, "--setting", "shift=1"), "setting shift is none of any design; give --design"),
         ((*CUSTOM, "--design", OUE, "--setting", "shift=1"), f"setting shift is none of {OUE}"),

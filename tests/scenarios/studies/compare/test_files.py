@@ -316,4 +316,4 @@ def test_of_fewer_than_twenty_people_nothing_is_said(blindrec: Command, tmp_path
     for text, words in ((lines, "19 people"), ((f"1,{item},{item % 5}" for item in range(40)), "1 person")):
         ratings = written(tmp_path / "few.csv", "\n".join(["user,item,rating", *text]))
         said = refused(blindrec, "compare", ratings)
-        assert said.strip() == f"the file has {words}; of fewer than 20 nothing can be said"
+        assert said.strip() == f"the file has {words}; a comparison needs at least 20"

@@ -328,7 +328,7 @@ def test_delta_zero_leaves_laplace_noise_and_nothing_shuffled(ratings: Path, bli
     (told,) = [line for line in result["remarks"] if "delta 0" in line]
     assert told.startswith("two-servers: popularity, shuffled: set: not measured with delta 0")
     nothing = refused(blindrec, "compare", ratings, "--trust-models", "shuffled", "--delta", 0)
-    assert nothing.startswith("delta is 0, with which none of these rows promises anything")
+    assert nothing.startswith("delta is 0, where none of these rows has a guarantee")
 
 
 def test_a_delta_above_one_in_all_people_is_refused(ratings: Path, blindrec: Command) -> None:

@@ -252,7 +252,7 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
     gains = found.gains(np.array([[0, 0, 0, 5.0, 5.0], [0, 0, 0, 0, 0]]), np.array([5.0, 0.0]), np.ones(20))
     assert gains[0, 1] > 0 > gains[0, 0]  # whoever likes dramas
     np.testing.assert_allclose(gains[1], 0, atol=1e-9)  # whoever likes nothing yet
-    with pytest.raises(InputError, match="tells nothing of these 2 items"):
+    with pytest.raises(InputError, match="describes none of these 2 items"):
         read_descriptions(path, np.array(["a", "b"], np.object_))
     of_ratings = write_movielens(tmp_path / "ratings.csv", [(user, 6, user % 5) for user in range(40)])
     with pytest.raises(InputError, match="tells of movieId '7' in several lines"):

@@ -75,10 +75,10 @@ def test_the_command_prints_a_table_and_its_folder_goes_on(blindrec: Command, fi
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"epsilon": "inf"}, "epsilon is inf, under which every guess is right; give finite ones"),
-        ({"trust_models": "two-tier"}, "trust model two-tier has no message whose risk could be measured"),
+        ({"epsilon": "inf"}, "epsilon is inf, where an attacker always guesses right; give finite ones"),
+        ({"trust_models": "two-tier"}, "trust model two-tier has no message to attack"),
         ({"mechanisms": "EASE"}, "mechanism 'EASE' is unknown"),
-        ({"delta": 0, "trust_models": "shuffled"}, "none of these rows promises anything to so many people"),
+        ({"delta": 0, "trust_models": "shuffled"}, "none of these rows has a guarantee with this number of people"),
     ],
 )
 def test_what_is_wrong_is_refused(values: dict[str, Any], words: str, file: Path) -> None:
