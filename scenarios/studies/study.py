@@ -209,7 +209,7 @@ def run_study(
             folder,
             opening,
             claim=lambda path: claim(path, study.content),
-            work=lambda session: measure_units(study, session, folder, console, kept=out is not None),
+            work=lambda session: measure_units(study, session, folder, console, durable=out is not None),
         ) as units,
     ):
         done = StudyOutcome(study=study, units=units, result=(result := study.result(units)))
@@ -233,12 +233,12 @@ def claim(out: Path, content: Row) -> None:
 
 
 def measure_units(
-    study: Study[K, M], session: Backend, out: Path, console: Console, *, kept: bool = True
+    study: Study[K, M], session: Backend, out: Path, console: Console, *, durable: bool = True
 ) -> dict[K, M]:
-    """Measure every unit that the folder, which `claim` passed, does not hold yet; ``kept``: it gets each at once."""
+    """Measure every unit that the folder, which `claim` passed, does not hold yet; ``durable``: store each at once."""
     mark = read_manifest(out)
     reporter = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
-    with closing(Units(out, study.from_line, study.line)) if kept else nullcontext() as stored:
+    with closing(Units(out, study.from_line, study.line)) if durable else nullcontext() as stored:
         done = dict(stored or {})
         before, units = set(done), study.units(done)
         while True:
