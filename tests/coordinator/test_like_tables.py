@@ -15,17 +15,20 @@ from actors.device import Cohort
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.anchor import AnchorSensing, Tables
+from coordinator.protocol.mechanisms.anchor import SENSING_LEVELS, AnchorSensing, Tables
 from coordinator.protocol.messages import Query
 from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.like_tables import (
     CONTROL,
+    CONTROL_PART,
+    COUNT_UNIT,
     RoundEstimates,
     TableFit,
     fit_tables,
     passing,
     turned_estimates,
+    turned_tables,
 )
 from coordinator.server.anchor.policy import (
     RoundLearner,
@@ -156,6 +159,24 @@ def test_a_table_that_is_not_tied_where_it_moves_is_missed() -> None:
     readings = rounds_of(np.random.default_rng(1), moves=0.04)
     late = fitted(readings[:1] * 8).tables[-1] - (TABLE + 0.04 * 7 * np.array([[1, -1], [-1, 1]]))
     assert np.abs(late).max() > 0.1
+
+
+def test_ratings_are_centred_and_controls_count_little() -> None:
+    known = np.stack([np.linspace(0.1, 0.9, ITEMS), np.linspace(0.9, 0.1, ITEMS)], axis=1)
+    decided = np.arange(ITEMS) % 4 == 0
+    shares, coins = np.array([0.5, 0.5]), np.random.default_rng(4)
+    tables = turned_tables(known, TABLE, shares, decided, control=CONTROL, coins=coins)
+    rates = TABLE @ known.T
+    centre = rates * tables.counts[1::2] + (1 - rates) * tables.counts[0::2]
+    turned = ~decided & (np.abs(centre) < 1).all(axis=0)
+    assert turned.sum() >= 25  # the others are probes
+    assert (np.abs(tables.counts[:, decided]) == COUNT_UNIT // CONTROL_PART).all()
+    assert (tables.sensed[decided] == CONTROL).all()
+    apart = np.abs(rates[0] - rates[1])[~decided]  # the more an item says of the class, the less it is sensed
+    assert (np.diff(tables.sensed[~decided][np.argsort(apart)]) <= 0).all()
+    assert tables.sensed[~decided].min() < 8 < tables.sensed[~decided].max() == SENSING_LEVELS
+    assert tables.counts[1, turned].min() > 0 > tables.counts[3, turned].max()  # class 1 is turned
+    assert (tables.guess[1::2] < 0).all()
 
 
 TABLED_ITEMS, TABLED_RATED, TABLED_EPSILON = 48, 24, Fraction(3)

@@ -19,6 +19,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.decoding.estimates import range_shares, shares
 from coordinator.protocol.decoding.pair_model import (
     cleaned,
+    ease_weights,
     noise_of,
     pair_matrix,
     subspace,
@@ -277,6 +278,13 @@ def test_noise_of_devices_that_answer_is_that() -> None:
     radius = 5 * np.sqrt(2 / counts.size)
     assert abs(ratio - 1) < radius
     assert abs(ratio * 1.5 - 1) > radius
+
+
+def test_ease_takes_what_is_no_covariance_too() -> None:
+    """Noise makes a matrix with negative eigenvalues; the ridge lies above them."""
+    second = np.array([[0.01, 0.3], [0.3, 0.01]])
+    ridge = 1.2 * 0.29 + 0.015
+    assert ease_weights(second)[0, 1] == pytest.approx(0.3 / (0.01 + ridge))
 
 
 TASTE_ITEMS = 60
