@@ -11,8 +11,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, kl_div
+from scipy.stats import binom
 
+from coordinator.protocol.arrays import Bits, Bools, Floats
 from coordinator.server.online.recommenders import PublicFacts, Recommender, Rule, recommender_of
+from scenarios.theory.bounds import check_epsilon
 
 # The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
 WORD = (1 << 64) - 1
@@ -84,11 +88,13 @@ def derive(parent: bytes | int, purpose: str) -> bytes:
 
 
 def as_key(seed: bytes) -> Key:
+    """Sixteen bytes as two little-endian words."""
     return int.from_bytes(seed[:8], "little"), int.from_bytes(seed[8:], "little")
 
 
 @functools.cache
 def device_secret(secret: bytes, device: int) -> Key:
+    """A device's own secret under the population's."""
     master = as_key(secret)
     return siphash_words(master, 2 * device), siphash_words(master, 2 * device + 1)
 
@@ -143,9 +149,11 @@ class World:
 
     @property
     def items(self) -> int:
+        """Number of items N."""
         return len(self.clusters)
 
     def stream(self, device: int) -> int:
+        """The stream behind the device's ratings."""
         return siphash_words(device_secret(self.secret, device), RATINGS_PURPOSE)
 
     def user_class(self, device: int) -> int:
@@ -168,6 +176,7 @@ class World:
         return {item: draw(stream, LIKES_LANE + item) >> 1 < marks[self.clusters[item]] for item in items}
 
     def ratings(self, device: int) -> dict[int, bool]:
+        """What the device rated, ascending, and whether it liked it."""
         return self.would_like(device, self.rated_items(device))
 
 
@@ -188,6 +197,7 @@ def subset(stream: int, items: int, size: int) -> set[int]:
 
 
 def public_stream(public_seed: bytes, round_number: int, device: int) -> int:
+    """The device's public stream in one round."""
     return siphash_words(as_key(derive(public_seed, f"round {round_number}")), device)
 
 
@@ -272,6 +282,103 @@ def misses(epsilon: Fraction, kept: int, others: int) -> int:
 def flips(epsilon: Fraction) -> int:
     """Coins of 2**64 that flip a bit: 2**64 / (1 + e**epsilon), rounded up."""
     return misses(epsilon, 1, 1)
+
+
+# Block models small enough to enumerate: every value of a user's data, and its law given the labels.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyModel:
+    """A block model with one user class, small enough to enumerate; labels Z are uniform over `L^N`."""
+
+    items: int
+    rated: int
+    like: tuple[float, ...] = (0.0, 1.0)
+
+
+def possible_data(model: TinyModel) -> tuple[Bools, Bits]:
+    """Every value of a user's data `(W, R)`, D of them."""
+    rated, ratings = [], []
+    for chosen in itertools.combinations(range(model.items), model.rated):
+        for values in itertools.product((0, 1), repeat=model.rated):
+            row, bits = np.zeros(model.items, dtype=np.bool_), np.zeros(model.items, dtype=np.uint8)
+            row[list(chosen)], bits[list(chosen)] = True, values
+            rated.append(row)
+            ratings.append(bits)
+    return np.array(rated), np.array(ratings)
+
+
+def data_channel(model: TinyModel) -> Floats:
+    """`P(data | labels)`, shape (L^N, D): rows sum to 1, columns in the order of `possible_data`."""
+    rated, ratings = possible_data(model)
+    labels = np.array(list(itertools.product(range(len(model.like)), repeat=model.items)))
+    chance = np.asarray(model.like, dtype=np.float64)[labels]
+    law = np.full((len(labels), len(rated)), 1.0 / math.comb(model.items, model.rated))
+    for item in range(model.items):
+        liked = chance[:, item, None]
+        law *= np.where(rated[:, item], np.where(ratings[:, item] == 1, liked, 1.0 - liked), 1.0)
+    return law
+
+
+# Exact information of one answer about the clusters, by enumeration of tiny models; every bound must lie above.
+def maxsense_bits(model: TinyModel, sensed: Sequence[int]) -> Bits:
+    """MaxSense's private bit for every possible data, shape (D,): 1 if a sensed item was rated 1."""
+    _, ratings = possible_data(model)
+    return np.asarray(ratings[:, list(sensed)].any(axis=1), dtype=np.uint8)
+
+
+def rated_equal_bits(model: TinyModel, pair: tuple[int, int]) -> Bits:
+    """Pairwise-Preference's `rated-equal` bit, shape (D,): 1 if both items are rated, and rated equally."""
+    rated, ratings = possible_data(model)
+    one, other = pair
+    both = rated[:, one] & rated[:, other]
+    return np.asarray(both & (ratings[:, one] == ratings[:, other]), dtype=np.uint8)
+
+
+def bit_release(bits: Bits, *, epsilon: float) -> Floats:
+    """`P(released bit | data)`, shape (D, 2): kept with probability `e^eps / (1 + e^eps)` (Prop. 4 [2.4])."""
+    check_epsilon(epsilon)
+    keep = float(expit(epsilon))
+    one = np.where(bits == 1, keep, 1.0 - keep)
+    return np.stack([1.0 - one, one], axis=1)
+
+
+def exact_information(model: TinyModel, release: Floats) -> float:
+    """Mutual information `I(Z; S)` of the labels and one answer [nats].
+
+    Examples
+    --------
+    >>> model = TinyModel(items=2, rated=2)
+    >>> bits = rated_equal_bits(model, (0, 1))
+    >>> round(exact_information(model, bit_release(bits, epsilon=float("inf"))), 9)  # one bit, ln 2
+    0.693147181
+    """
+    law = data_channel(model) @ release
+    return float(kl_div(law, law.mean(axis=0)).sum() / len(law))
+
+
+def chi_square_information(model: TinyModel, release: Floats) -> float:
+    """Lemma 9's bound on `I(Z; S)` [nats], `E_S[ sum_z P(z | S)^2 / P(z) ] - 1`.
+
+    For certain ratings it is `E_S E[2^|I1 n I2| 1(Z1 = Z2 where both are rated) - 1]`, the form in the paper; the
+    proof, `ln x <= x - 1`, is the same for uncertain ones.
+    """
+    law = data_channel(model) @ release
+    mean = law.mean(axis=0)
+    return float(((law - mean)[:, mean > 0] ** 2 / mean[mean > 0]).sum() / len(law))
+
+
+def maxsense_information(model: TinyModel, *, epsilon: float, theta: float = 1.0) -> float:
+    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`."""
+    told = 0.0
+    for size in range(1, model.items + 1):  # by symmetry only the size of the sensing set matters
+        release = bit_release(maxsense_bits(model, range(size)), epsilon=epsilon)
+        weight = float(binom.pmf(size, model.items, theta / model.rated))
+        told += weight * exact_information(model, release)
+    return told
+
+
+def pairwise_information(model: TinyModel, *, epsilon: float) -> float:
+    """`I(Z; S | pair)` [nats]: Pairwise-Preference, `rated-equal`; the same for every pair."""
+    return exact_information(model, bit_release(rated_equal_bits(model, (0, 1)), epsilon=epsilon))
 
 
 # The exact worst-case epsilon of p-REC in tiny environments, over all voters, clients and recommendations.
