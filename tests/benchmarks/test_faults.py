@@ -27,6 +27,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.shares import PublishedSum, ShareRoll
 from coordinator.protocol.trust import Openings
+from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
 
@@ -141,6 +142,10 @@ def complain_without_an_announcement(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PrivateCohort, "answer", complain)
 
 
+def run_ahead_of_what_is_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BatchPlan, "in_step", False)
+
+
 def redraw_noise_after_a_death(patch: pytest.MonkeyPatch) -> None:
     """A server that was started anew, which collects by itself when it is asked for its sum, has noise of its own."""
     publish = ShareServer.publish
@@ -210,6 +215,7 @@ def test_planted_bugs_show(
         (let_voters_refuse_in_silence, 7, "other electors"),
         (let_voters_refuse_in_silence, 454, "was recommended two objects"),
         (complain_without_an_announcement, 59, "told of no query"),
+        (run_ahead_of_what_is_kept, 7790, "they refuse query"),
         (make_up_for_no_step, 101, "no attribute 'vectors'"),
         (forget_what_was_opened, 5067, "the shuffler opens query 0 .* with other devices"),
         (forget_what_was_opened, 174, "the server of seeds opens query 0 .* with other devices"),
