@@ -1,6 +1,9 @@
 """Anchor sensing's private bits and counts are the oracle's, bit for bit, and follow their exact moments."""
 
-from itertools import combinations
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
 
 import numpy as np
 import pytest
@@ -11,11 +14,15 @@ from hypothesis import strategies as st
 from thoroughness import examples
 from worlds import oracle_coins, pair_query, turned_query
 
+from actors.device import Cohort
 from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.sign_moments import pair_contrast
+from coordinator.protocol.statistics.signs import AnchorStatistic
+from coordinator.server.aggregation import aggregate
 
 UNIT = 32
 
@@ -72,6 +79,17 @@ def test_stored_pair_bits_are_the_oracles(data: st.DataObject, items: int, centr
     assert bits_of(worlds.stored_ratings(users, range(len(users)), items), query, 0, len(users)) == expected
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_bits_of_many_pairs_are_the_oracles(first: int) -> None:
+    """Every rating of a pool of twelve counts with its own weight, for stored and for synthetic devices."""
+    world, draw = worlds.world(items=15, rated=14), np.random.default_rng(first)
+    query = pair_query(list(range(first, first + 12)), items=15, centres=draw.integers(-UNIT, UNIT + 1, 12).tolist())
+    users = [world.ratings(device) for device in range(60)]
+    expected = [oracle_pair(query, device, user) for device, user in enumerate(users)]
+    for ratings in (worlds.stored_ratings(users, range(60), 15), worlds.block_ratings(world)):
+        assert bits_of(ratings, query, 0, 60) == expected
+
+
 @settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 140), classes=st.integers(1, 4), power=st.integers(0, 6))
 def test_stored_turned_bits_are_the_oracles(data: st.DataObject, items: int, classes: int, power: int) -> None:
@@ -81,6 +99,17 @@ def test_stored_turned_bits_are_the_oracles(data: st.DataObject, items: int, cla
     query = turned_query(classes, items, 1 << power, np.random.default_rng(data.draw(st.integers(0, 99))))
     expected = [oracle_turned(query, device, user) for device, user in enumerate(users)]
     assert bits_of(worlds.stored_ratings(users, range(len(users)), items), query, 0, len(users)) == expected
+
+
+@pytest.mark.parametrize("levels", [1, 4])
+def test_every_rating_of_the_first_items_turns_its_bit_as_the_oracles(levels: int) -> None:
+    """All that one can have rated of three items, by six devices each; a dislike of the first has the smallest code."""
+    opinions = product((None, False, True), repeat=3)
+    users = [{item: like for item, like in enumerate(one) if like is not None} for one in opinions] * 6
+    query = turned_query(2, 3, levels, np.random.default_rng(levels))
+    query = replace(query, arrays=query.arrays | {"sensed": np.array([levels, levels, 0], np.int32)})
+    expected = [oracle_turned(query, device, user) for device, user in enumerate(users)]
+    assert bits_of(worlds.stored_ratings(users, range(len(users)), 3), query, 0, len(users)) == expected
 
 
 WORLD = worlds.world(items=150, rated=17, like=((0.9, 0.1, 0.5), (0.0, 1.0, 0.25)), shares=(0.3, 0.7))
@@ -94,3 +123,27 @@ def test_synthetic_devices_answer_as_stored_ones_of_the_same_ratings(kind: str) 
     stored = bits_of(worlds.stored_ratings(users, range(60), 150), query, 11, 40)
     assert bits_of(worlds.block_ratings(WORLD), query, 11, 40) == stored
     assert len(set(stored)) == 2
+
+
+def test_counts_are_those_of_a_naive_sum() -> None:
+    query = turned_query(2, 150, 8, np.random.default_rng(2))
+    sensed, scores = np.zeros((2, 150), np.int64)
+    bits = bits_of(worlds.block_ratings(WORLD), query, 0, 75)
+    for device, bit in enumerate(bits):
+        coins = [oracle_coins(query, device, item) for item in range(150)]
+        sensed += [senses for _, senses in coins]
+        scores += [senses and sign == 2 * bit - 1 for sign, senses in coins]
+    statistic = aggregate(query, Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, 75, None).answer(query, 0, 75))
+    assert isinstance(statistic, AnchorStatistic)
+    assert statistic.sensed.tolist() == sensed.tolist()
+    assert statistic.scores.tolist() == scores.tolist()
+    assert (statistic.answered, statistic.ones) == (75, sum(bits))
+
+
+def test_the_contrast_is_that_of_adding_up_all_cases() -> None:
+    """By hand: N = 6, M = 4, w = 3, no noise."""
+    held = {h: Fraction(comb(2, h) * comb(2, 1 - h), comb(4, 1)) for h in (0, 1)}
+    ties = {0: Fraction(1), 1: Fraction(comb(2, 1), 4)}  # one pair alone; three pairs, the other two even
+    wanted = Fraction(3 * 2, 6 * 5) * sum(held[h] * ties[h] for h in held)
+    assert pair_contrast(4, items=6, rated=3, epsilon=None) == pytest.approx(float(wanted), rel=1e-12)
+    assert pair_contrast(4, items=6, rated=1, epsilon=None) == 0

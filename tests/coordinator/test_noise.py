@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,13 @@ def test_blocks_never_change_a_coordinates_noise(law: NoiseLaw) -> None:
     assert not np.array_equal(whole, law.draw(derive(SEED, "another"), 0, 1000))
 
 
+def test_noise_is_the_same_for_ever() -> None:
+    """Noise is keyed: another release of blindrec draws the same."""
+    seed = bytes(range(16))
+    assert discrete_laplace(1, sensitivity=20).draw(seed, 0, 8).tolist() == [43, -15, 66, 10, 29, -41, 2, 2]
+    assert discrete_gaussian(10.0).draw(seed, 5, 3).tolist() == [-15, 1, 1]
+
+
 def test_where_the_upper_half_of_a_coin_does_not_decide_the_lower_one_does() -> None:
     """A law whose thresholds share the upper half of the coin of coordinate 3, around its lower half."""
     seed = derive(SEED, "noise")
@@ -149,6 +157,17 @@ def test_where_the_upper_half_of_a_coin_does_not_decide_the_lower_one_does() -> 
         low = np.array(thresholds, np.uint64)
         law = NoiseLaw(10, np.full(low.size, upper, np.uint64), low)
         assert law.draw(SEED, 3, 1)[0] == 10 + expected
+
+
+def test_every_coin_is_somebodys() -> None:
+    law = discrete_laplace(1, sensitivity=4)
+    marks = [int(high) << 64 | int(low) for high, low in zip(law.high, law.low, strict=True)]
+    assert marks == sorted(marks)
+    assert marks[-1] < 2**128
+    coins = [after - before for before, after in pairwise(marks)]
+    middle = len(coins) // 2
+    ratios = [coins[place] / coins[place + 1] for place in range(middle + 1, middle + 100)]
+    assert ratios == pytest.approx([math.exp(0.25)] * len(ratios), rel=1e-12)
 
 
 # What noise keeps.
@@ -229,6 +248,12 @@ def test_deltas_of_dummies_are_those_of_an_enumeration(coins: int, rate: float, 
     assert truth * (1 - 1e-9) <= delta <= 1.03 * truth + 2 * likes * min(rate, 1 - rate) ** coins
 
 
+def test_skellam_noise_is_hardly_more_than_gaussian() -> None:
+    deviation = skellam_deviation(changes=100, epsilon=1, delta=1e-6)
+    assert 42.247 < deviation < 42.29 * 1.001
+    assert skellam_delta(deviation, changes=100, epsilon=1) <= 1e-6
+
+
 @pytest.mark.parametrize(
     ("devices", "coins", "rate", "per_device"),
     [(1900, 4, 0.379, 14_750), (10**4, 1, 0.233, 2269), (10**5, 1, 0.0182, 177), (10**6, 1, 0.00179, 17.4)],
@@ -251,22 +276,22 @@ def test_a_tiny_delta_does_not_drown_in_rounding() -> None:
     assert skellam_deviation(changes=10, epsilon=1, delta=1e-15) == pytest.approx(deviation, rel=0.02)
 
 
-WIDEST, MANY = size(100_000, 2_000), size(MOST_ITEMS, 1 << 18)  # A deviation, and changes or likes
+WIDEST = size(100_000, 10_000)  # A deviation
 FAR: list[tuple[Callable[..., float], float, dict[str, Any]]] = [
     (gaussian_delta, 0.125, {"changes": 1}),
-    (gaussian_delta, 0.125, {"changes": MANY}),
+    (gaussian_delta, 0.125, {"changes": MOST_ITEMS}),
     (gaussian_delta, float(WIDEST), {"changes": 1}),
-    (gaussian_delta, float(WIDEST), {"changes": MANY}),
+    (gaussian_delta, float(WIDEST), {"changes": MOST_ITEMS}),
     (skellam_delta, 0.125, {"changes": 1}),
-    (skellam_delta, float(WIDEST), {"changes": MANY}),
+    (skellam_delta, float(WIDEST), {"changes": MOST_ITEMS}),
     (partial(dummies_delta, 1), 5e-324, {"likes": 1}),
     (partial(dummies_delta, 1000), 5e-324, {"likes": 1}),
-    (partial(dummies_delta, 1000), 0.5, {"likes": MANY}),
+    (partial(dummies_delta, 1000), 0.5, {"likes": MOST_ITEMS}),
     (partial(dummies_delta, 10**10), 1 - 2.0**-53, {"likes": 1}),
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("delta", "noise", "options"), FAR)
 def test_a_delta_of_whatever_a_query_may_say_ends_in_little_memory(
     delta: Callable[..., float], noise: float, options: dict[str, Any]
@@ -278,6 +303,16 @@ def test_a_delta_of_whatever_a_query_may_say_ends_in_little_memory(
     tracemalloc.stop()
     assert 1 >= deltas[0] >= deltas[1] >= deltas[2] >= deltas[3] >= 0
     assert peak < size(400_000_000, 100_000_000)
+
+
+@pytest.mark.parametrize("deviation", [0.15, 1.0, 30.0])
+def test_losses_of_skellam_noise_are_those_of_bessel_functions(deviation: float) -> None:
+    """And they are right where no library's function is: those of 1e5 are a normal law's but for a part in 1e9."""
+    falls = noise_module._bessel_falls(deviation**2, 500)[:40]
+    law = ive(np.arange(41), deviation**2)
+    assert falls == pytest.approx(np.log(law[:-1] / law[1:]), rel=1e-9)
+    wide = noise_module._bessel_falls(1e10, 1000)
+    assert wide == pytest.approx((np.arange(1000) + 0.5) / 1e10, rel=1e-9)
 
 
 # What is refused.
@@ -327,4 +362,4 @@ def test_noise_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InputError, match="noise has more than 1000 values; raise epsilon"):
         discrete_laplace(Fraction(1, 10), sensitivity=100)
     with pytest.raises(InputError, match="needs noise of deviation above 100000; raise epsilon"):
-        gaussian_deviation(changes=100, epsilon=1e-5, delta=1e-6)
+        gaussian_deviation(changes=10**6, epsilon=1e-5, delta=1e-6)

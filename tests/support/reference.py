@@ -230,6 +230,22 @@ def two_of(stream: int, items: Sequence[int]) -> tuple[int, int]:
     return items[min(one, other)], items[max(one, other)]
 
 
+def item_query(stream: int, pool: Sequence[int]) -> tuple[int, bool]:
+    """The item that is asked about, and whether the question is if it is liked."""
+    return pool[below(stream, 0, len(pool))], bool(draw(stream, 1) >> 63)
+
+
+def reveals(stream: int, share: float) -> bool:
+    """Whether the device tells everything."""
+    return draw(stream, 0) >> 1 < round(Fraction(share) * UNIT)
+
+
+def kept(stream: int, items: Sequence[int], most: int) -> list[int]:
+    """A uniform ``most`` of the items, or all: those with the smallest ranks, lanes 2**32 on."""
+    ranked = sorted(range(len(items)), key=lambda place: draw(stream, (1 << 32) + place))
+    return [items[place] for place in sorted(ranked[:most])]
+
+
 def agrees(agreement: str, one: bool | None, other: bool | None) -> bool:
     """Whether a device agrees about two items that it liked, disliked or did not rate (None)."""
     return {

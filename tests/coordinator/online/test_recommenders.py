@@ -1,8 +1,11 @@
-"""Recommenders: their rules, recommendation by weight, and what a voter is exposed to."""
+"""Recommenders: their rules, the voters' record, recommendation by weight, and all readings and rivals."""
 
 import itertools
 import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,6 +156,75 @@ def test_lemma_b_fails_for_slightly_smaller_constants(sharp: bool) -> None:
 WEIGHTED = ("multiplicative-weights", "dsybil")
 
 
+@dataclass
+class Plain:
+    """What the oracle finds."""
+
+    log_likelihood: float
+    first: dict[int, int]
+    second: dict[int, int]
+    alive: set[int]
+    survivors: list[int]
+
+
+def survives(name: str, a: int, b: int, d: int, r: int) -> bool:
+    """The table of rules in the spec's section 2."""
+    return {
+        "p-rec": b <= 2 * r and a + b <= 2 * (d + r),
+        "naive": b <= 2 * r and a + b <= 2 * (d + r),
+        "p-rec-wide": b <= 2 * r and a <= 2 * (d + r),
+        "p-rec-literal": b <= 2 * r and a <= 2 * d,
+        "p-rec-sim": a + b == 0,
+    }.get(name, (b <= r and a + b <= d + r) if name in {"p-rec-lean", "p-rec-sharp", "plurality"} else True)
+
+
+def law(name: str, sums: Sequence[Fraction], told: PublicFacts, steeper: float = 1.0) -> list[float]:
+    """Each object's probability: phi as it is written in the paper, without logarithms."""
+    total, objects, most = sum(sums), len(sums), max(sums)
+    uniform = [1 / objects] * objects
+    if name == "random" or not total:
+        return uniform
+    if name == "multiplicative-weights":
+        return [float(weight / total) for weight in sums]
+    if name in {"plurality", "dsybil"}:
+        pool = [weight == most if name == "plurality" else weight >= Fraction(told.peers, 2) for weight in sums]
+        return [good / sum(pool) for good in pool] if any(pool) else uniform
+    if name == "naive":
+        marks = [math.exp(told.epsilon / told.rounds * float(weight)) for weight in sums]
+        return [mark / sum(marks) for mark in marks]
+    rho, power = (Fraction(0), objects) if name == "p-rec-sharp" else (Fraction(1, 2 * objects), 2 * objects)
+    base = float(told.rounds) ** (power * steeper)
+    phi = [base ** float(x) - base ** float(rho) if x > rho else 0.0 for x in (weight / total for weight in sums)]
+    coin = 1 / told.rounds
+    return [coin / objects + (1 - coin) * part / sum(phi) for part in phi]
+
+
+def oracle(name: str, written: Written, sequence: Sequence[int], told: PublicFacts, steeper: float = 1.0) -> Plain:
+    """A service, voter by voter."""
+    electors = range(written.votes.shape[1])
+    first, second, alive = dict.fromkeys(electors, 0), dict.fromkeys(electors, 0), set(electors)
+    weight = dict.fromkeys(electors, Fraction(1))
+    found, survivors = 0.0, list[int]()
+    for number, chosen in enumerate(sequence):
+        survivors.append(len(alive))
+        vote = {voter: int(written.votes[number, voter]) for voter in alive}
+        sums = [sum((weight[v] for v in alive if vote[v] == k), Fraction(0)) for k in range(told.objects)]
+        chance = law(name, sums, told, steeper)[chosen]
+        found += math.log(chance) if chance > 0 else -math.inf
+        liked = bool(written.likes[number, chosen])
+        for voter in sorted(alive):
+            agrees = vote[voter] == chosen
+            first[voter] += liked and not agrees
+            second[voter] += agrees and not liked
+            if name == "multiplicative-weights" and agrees != liked:
+                weight[voter] /= 2
+            if name == "dsybil" and agrees:
+                weight[voter] *= (2 if sums[chosen] < Fraction(told.peers, 2) else 1) if liked else Fraction(1, 2)
+            if not survives(name, first[voter], second[voter], told.diversity, told.radius):
+                alive.remove(voter)
+    return Plain(found, first, second, alive, survivors)
+
+
 def test_the_list_says_what_is_proved_and_what_is_not() -> None:
     private = {name for name, kind in named_recommenders().items() if kind.private}
     assert private == {"p-rec", "p-rec-sim", "p-rec-lean", "p-rec-sharp", "p-rec-wide", "naive", "random"}
@@ -190,6 +262,36 @@ WORLDS = [(seed, objects) for seed in range(12) for objects in (2, 3, 4)]
 
 
 @pytest.mark.parametrize("name", named_recommenders())
+def test_every_recommender_is_what_the_oracle_is(name: str) -> None:
+    kicked = 0
+    for seed, objects in WORLDS:
+        if name == "p-rec-sharp" and objects != 2:
+            continue
+        written, told = random_world(seed, objects)
+        over = served(name, written, by_coin(reference.derive(seed, name)), **fields(told))
+        same = oracle(name, written, over.chosen.tolist(), told)
+        assert over.log_likelihood == pytest.approx(same.log_likelihood, rel=1e-11, abs=1e-11)
+        assert over.survivors.tolist() == same.survivors
+        assert set(np.flatnonzero(over.alive).tolist()) == same.alive
+        assert over.first_strikes.tolist() == list(same.first.values()) or kicks_nobody(name)
+        assert over.second_strikes.tolist() == list(same.second.values()) or kicks_nobody(name)
+        assert over.liked.tolist() == [bool(written.likes[t, k]) for t, k in enumerate(over.chosen)]
+        assert over.loss == over.liked.tolist().count(False)
+        kicked += len(over.electors) - len(same.alive)
+    assert (kicked > 0) == (not kicks_nobody(name))
+
+
+def fields(told: PublicFacts) -> dict[str, Any]:
+    """A promise as keywords."""
+    return {name: getattr(told, name) for name in PublicFacts.__slots__}
+
+
+def kicks_nobody(name: str) -> bool:
+    """Whether a recommender needs no strikes."""
+    return name in {*WEIGHTED, "random"}
+
+
+@pytest.mark.parametrize("name", named_recommenders())
 def test_exposure_is_the_log_likelihood_ratio_of_a_replay_without_the_voter(name: str) -> None:
     """Exactly the definition of the privacy loss; where weights differ it is not computed, and says so."""
     largest = 0.0
@@ -197,13 +299,13 @@ def test_exposure_is_the_log_likelihood_ratio_of_a_replay_without_the_voter(name
         if name == "p-rec-sharp" and objects != 2:
             continue
         written, told = random_world(seed, objects)
-        over = served(name, written, by_coin(reference.derive(seed, name)), **asdict(told))
+        over = served(name, written, by_coin(reference.derive(seed, name)), **fields(told))
         if name in WEIGHTED:
             assert np.isnan(over.exposure).all()
             continue
         for voter in range(written.votes.shape[1]):
             fewer = Written(np.delete(written.votes, voter, axis=1).tolist(), written.likes.tolist())
-            without = served(name, fewer, over.chosen.tolist(), **asdict(told))
+            without = served(name, fewer, over.chosen.tolist(), **fields(told))
             ratio = over.log_likelihood - without.log_likelihood
             assert over.exposure[voter] == pytest.approx(ratio, rel=1e-10, abs=1e-10)
             largest = max(largest, abs(over.exposure[voter]))
