@@ -102,7 +102,7 @@ def test_data_without_a_shape_says_so(blindrec: Command, tmp_path: Path) -> None
     assert shown.code == 0
     assert "too few ratings to say what could be learned" in shown.out
     assert "could be learned" not in blindrec("data", flat).out
-    assert "tell no 2 clusters" in refused(blindrec, "plan", "--ratings", flat, "--block-model")
+    assert "too few to find 2 clusters" in refused(blindrec, "plan", "--ratings", flat, "--block-model")
 
 
 def test_clusters_that_nothing_tells_apart(blindrec: Command) -> None:

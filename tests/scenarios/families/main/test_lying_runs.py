@@ -138,7 +138,7 @@ LIED_SIDES = {**CROSSED, "users": 1000, "malicious": 0.2}
         ({"attack": "promote:3"}, "nobody lies; give --malicious too"),
         ({"malicious": 0.1, "attack": "untargeted:3"}, "takes no number"),
         ({"malicious": 0.1, "attack": "bribe"}, "choose one of input:R"),
-        ({"malicious": 0.1, "attack": "poison-features"}, "item features of two tiers"),
+        ({"malicious": 0.1, "attack": "poison-features"}, "works only in blindrec two-tier"),
         ({"pool_size": 5}, "pool_size is 5"),
         ({"assume_malicious": 0.1}, "assume_malicious is 0.1"),
         ({"design": "anchor", "policy": "eliminate"}, "policy is 'eliminate'; anchor takes anchor alone, leave it out"),

@@ -456,7 +456,7 @@ def test_a_ledger_outlives_its_run_and_refuses_other_plans_and_other_devices(bli
     )  # whose devices are others, with a ledger of their own
     for owners in tmp_path.rglob("devices.json"):
         owners.write_text(owners.read_text().replace('"format": 5,', ""))
-    assert "kept by an earlier version of blindrec, in files that this one does not read" in blindrec(*kept).err
+    assert "written by an earlier version of blindrec, in files that this one cannot read" in blindrec(*kept).err
 
 
 @pytest.mark.parametrize("flag", [["--like-from", 4], ["--held-out", 2]])

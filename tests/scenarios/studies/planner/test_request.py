@@ -68,7 +68,7 @@ def test_theta_above_what_users_rated_is_refused_in_one_line() -> None:
 )
 def test_files_without_clusters_are_told(rows: list[dict[int, float]]) -> None:
     table = rating_table(rows, len(rows[0]))
-    with pytest.raises(InputError, match="tell no 2 clusters; more ratings") as refused:
+    with pytest.raises(InputError, match="too few to find 2 clusters; give more ratings") as refused:
         shape_of(table)
     assert "\n" not in str(refused.value)
     assert learnable_of(table, None) == []

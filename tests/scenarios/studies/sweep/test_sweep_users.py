@@ -116,7 +116,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"grid": [{"items": 40, "rated": 4, "rated_share": 0.1}]}, ["rated_share is 0.1", "rated is 4", "one of them"]),
     ({"grid": [{"items": 40, "rated_share": 1.5}]}, ["rated_share is 1.5", "at most 1"]),
     ({"grid": [{"rated_share": 0.5}]}, ["rated_share", "items"]),
-    ({"grid": [{"items": 40, "policy": "fixed"}]}, ["'fixed'", "one round"]),
+    ({"grid": [{"items": 40, "policy": "fixed"}]}, ["'fixed'", "single round"]),
     ({"base": {"design": "grr"}, "grid": [{"items": 40, "trust": "shuffled"}]}, ["'shuffled'", "threshold"]),
     ({"base": {"design": "set"}, "grid": [{"items": 40, "periods": 3}]}, ["periods is 3", "threshold"]),
     ({"grid": [{"items": 40, "design": "pairwise", "policy": "eliminate"}]}, ["'eliminate'", "pairwise"]),
