@@ -28,8 +28,11 @@ _PRAGMAS: tuple[str, ...] = (
     "locking_mode = EXCLUSIVE",  # before the log, which then needs no shared memory: network disks have none
     "journal_mode = WAL",
     "synchronous = FULL",
+    "wal_autocheckpoint = 0",  # it would write over a log, where a commit that is cut off looks like a damaged one
     "trusted_schema = OFF",
 )
+_EMPTY = "PRAGMA wal_checkpoint(TRUNCATE)"
+LONGEST_LOG = 4 << 20  # Bytes of a log, from which on a commit has it written into its file
 _ABOUT = "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 """Format, owner, and how the tables were made: one whose name is changed is missed."""
 _UNUSABLE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
@@ -117,10 +120,11 @@ class Database:
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is damaged or of another owner."""
         schema = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
-        whole = _whole_commits(self.path.with_name(f"{self.path.name}-wal"))
+        whole = _whole_commits(self._log)
         # What a dead process wrote, and did not live to wait for, is on the disk from here on
         if whole is None or whole > connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]:
             raise self.damaged("in its log")
+        self._empty_log(connection)
         if (complaint := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise self.damaged(f"({' '.join(str(complaint).split())[:80]})")
         if not schema:  # nothing was written yet
@@ -134,6 +138,15 @@ class Database:
             )
         if schema != {"about": _ABOUT, **about}:
             raise self.damaged("in its list of tables")
+
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
+
+    def _empty_log(self, connection: sqlite3.Connection) -> None:
+        """Write the log into the file, and begin it anew: then what is cut off of a commit is missing at its end."""
+        if self._log.exists():
+            connection.execute(_EMPTY)
 
     def damaged(self, where: str) -> BlindrecError:
         """Return the error about a damaged file."""
@@ -160,6 +173,9 @@ class Database:
                     about = (("format", str(FORMAT)), ("owner", self._owner))
                     connection.executemany("INSERT INTO about VALUES (?, ?)", about)
                 yield connection
+            if self._log.exists() and self._log.stat().st_size > LONGEST_LOG:
+                with suppress(sqlite3.Error):  # what was committed stays so, and the next commit tries again
+                    self._empty_log(connection)
         except sqlite3.Error as error:
             if _code(error) in _UNUSABLE:
                 raise OSError(errno.EIO, _reason(error)) from None

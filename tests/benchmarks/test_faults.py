@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from thoroughness import size
 
-from actors.database import _PRAGMAS
+from actors.database import _PRAGMAS, Database
 from actors.keeper import Charge, UnreachableError
 from actors.ledger import Costly, Ledger
 from actors.private_cohort import PrivateCohort
@@ -117,6 +117,11 @@ def trust_what_a_dead_keeper_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connection, "execute", sqlite3.Connection.execute)
 
 
+def write_over_a_log(patch: pytest.MonkeyPatch) -> None:
+    """A commit goes over an older log, so that one that is cut off seems to be there as a whole."""
+    patch.setattr(Database, "_empty_log", lambda *_: None)
+
+
 def let_voters_refuse_in_silence(patch: pytest.MonkeyPatch) -> None:
     """So whoever takes part follows from the network, too."""
     book = Ledger.book
@@ -217,6 +222,7 @@ def test_planted_bugs_show(
         (complain_without_an_announcement, 59, "told of no query"),
         (run_ahead_of_what_is_kept, 7790, "they refuse query"),
         (make_up_for_no_step, 101, "no attribute 'vectors'"),
+        *((write_over_a_log, number, "is damaged in its log") for number in (1308, 2306)),
         (forget_what_was_opened, 5067, "the shuffler opens query 0 .* with other devices"),
         (forget_what_was_opened, 174, "the server of seeds opens query 0 .* with other devices"),
     ],

@@ -14,6 +14,7 @@ from faults import LAYOUT, forget, left, stopped
 from runs import Command, small
 from thoroughness import sample, size
 
+from actors.database import LONGEST_LOG, Chain, Database
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import as_kind
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
@@ -25,7 +26,7 @@ from scenarios.backends.session import InMemoryRounds
 from scenarios.config.mechanism_settings import variants
 from scenarios.families.main.run import run
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import count_records, from_row, to_row
+from scenarios.store.record_log import RUN_FILE, count_records, from_row, to_row
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -190,3 +191,19 @@ def test_a_repeat_that_was_stopped_goes_on_with_the_seed_it_was_at(blindrec: Com
     assert count_records(tmp_path / "out") == rounds + 2
     assert blindrec(*flags, "--workers", 1, "--devices-per-actor", 700, "--out", tmp_path / "out").code == 0
     assert left(tmp_path / "out", LAYOUT) == left(tmp_path / "whole", LAYOUT)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_long_log_is_written_into_its_file(fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And begins anew at its start; if that fails, what was committed stays so."""
+    database = Database(tmp_path, RUN_FILE, "nobody")
+    rows = Chain(database, "rows", "content BLOB NOT NULL")
+    rows.append([(bytes(3 << 20),)])
+    if fails:
+        monkeypatch.setattr("actors.database._EMPTY", "no SQL")
+    rows.append([(bytes(3 << 20),)])
+    log = tmp_path / f"{RUN_FILE.name}-wal"
+    assert (log.stat().st_size > LONGEST_LOG) == fails
+    assert len(rows) == 2
+    database.close()
+    assert not log.exists()
