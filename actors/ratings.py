@@ -193,9 +193,8 @@ class StoredRatings:
 
 
 Ratings: TypeAlias = BlockRatings | StoredRatings  # What a cohort needs of its devices' ratings
-_WORD_KEY = np.zeros(
-    2, np.uint64
-)  # Of items' words, whose sums tell sets of likes apart; whoever knows them learns nothing
+# Of items' words, whose sums tell sets of likes apart; whoever knows the words learns nothing
+_WORD_KEY = np.zeros(2, np.uint64)
 
 
 def likes_in_words(ratings: Ratings, coins: Coins) -> Words:

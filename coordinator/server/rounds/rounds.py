@@ -58,9 +58,8 @@ class QueryRounds:
         self._transport, self._report_progress = transport, report_progress
         self._purity = PurityCheck(plan.policy)
         self._agreement = plan.agreement
-        self._memoized = (
-            plan.agreement is not None and plan.agreement.memoized
-        )  # epsilons of answers keep none together
+        # Epsilons of memoized answers keep none together
+        self._memoized = plan.agreement is not None and plan.agreement.memoized
         self._state, self._spending = plan.start, Spending(None if self._memoized else plan.budget)
         planned = getattr(plan.policy, "rounds", None)
         self._progress = RunProgress(planned=planned if type(planned) is int else None)
