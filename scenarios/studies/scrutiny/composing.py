@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from coordinator.protocol.amplification import shuffled_epsilon
+from coordinator.protocol.amplification import ShufflerBound, largest_local_epsilon, shuffled_epsilon
 from coordinator.protocol.budget import as_float, default_delta
 from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
 from coordinator.protocol.composition import (
@@ -27,12 +27,12 @@ from coordinator.protocol.composition import (
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
+from coordinator.protocol.randomizers import Randomizer
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, UPWARDS
 from scenarios.studies.scrutiny.mechanism_under_test import RUN, Choice
 from scenarios.studies.scrutiny.shuffling import (
     best_sizes,
     finite_epsilon,
-    local_epsilon,
     shuffled_randomizer,
     shuffled_size,
 )
@@ -153,86 +153,88 @@ def composed(
     delta = default_delta(users) if delta is None else delta
     if delta and (type(delta) not in {int, float} or not 0 < delta < 1):
         raise InputError(f"delta is {shown(delta)}; give a number from 0 on and below 1, such as 1e-6")
-    central = finite_epsilon((1 if epsilon is None else epsilon) if epsilon_horizon is None else epsilon_horizon)
-    about: dict[str, Any] = {"trust_model": trust, "delta": delta, "periods": periods}
+    given, backwards = (epsilon, False) if epsilon_horizon is None else (epsilon_horizon, True)
+    central = finite_epsilon(1 if given is None else given)
+    local: Fraction | None = None
+    sizes: dict[str, int] = {}
     if trust == LOCAL:
-        if epsilon_horizon is None:
-            local, horizon = central, pure_epsilon(central, periods, delta)
-        else:
-            local, horizon = largest_pure_epsilon(epsilon=central, rounds=periods, delta=delta), as_float(central)
-        added = as_float(periods * local)
-        return Composition(
-            epsilon=as_float(local),
-            epsilon_added=added,
-            epsilon_horizon=horizon,
-            epsilon_local=as_float(local),
-            epsilon_left=added,
-            **about,
-        )
-    if trust != SHUFFLED:
-        period, horizon = _of_sums(central, periods, delta, rated, backwards=epsilon_horizon is not None)
-        return Composition(
-            epsilon=period,
-            epsilon_added=as_float(periods * finite_epsilon(period)),
-            epsilon_horizon=horizon,
-            epsilon_local=None,
-            epsilon_left=None,
-            **about,
-        )
-    if not delta:
-        raise InputError("delta is 0, but shuffling gains with a positive one only; leave it out")
-    options = dict(settings or {})
-    kind: dict[str, Any] = {"items": items, "rated": rated, "own_questions": own_questions}
-    if epsilon_horizon is None:
-        single = local_epsilon(design, users, epsilon=central, delta=delta, settings=options, **kind)
-        sizes, local, period = dict(single.settings), finite_epsilon(single.epsilon_local), as_float(central)
-        randomizer_at = shuffled_randomizer(design, options | sizes, size, own_questions=own_questions)
+        local, horizon = _of_answers(central, periods, delta, backwards=backwards)
+        period = local
+    elif trust == SHUFFLED:
+        if not delta:
+            raise InputError("delta is 0, but shuffling gains with a positive one only; leave it out")
+        single = finite_epsilon(equal_share(central, periods, delta)) if backwards else central
+        sizes = best_sizes(design, settings or {}, size, single, delta)
+        randomizer_at = shuffled_randomizer(design, {**(settings or {}), **sizes}, size, own_questions=own_questions)
+        period, horizon, local = _of_reports(randomizer_at, central, periods, users, delta, backwards=backwards)
     else:
-        share = finite_epsilon(equal_share(central, periods, delta))
-        sizes = best_sizes(design, options, size, share, delta)
-        randomizer_at = shuffled_randomizer(design, options | sizes, size, own_questions=own_questions)
-        local = largest_plan_epsilon(
-            lambda nats: randomizer_at(finite_epsilon(nats)).bound,
-            epsilon=central,
-            rounds=periods,
-            devices=users,
-            delta=delta,
-        )
-        period = shuffled_epsilon(randomizer_at(local).bound, local_epsilon=local, devices=users, delta=delta)
-    horizon = period
-    if periods > 1:
-        horizon = plan_epsilon([ShuffledRounds(randomizer_at(local).bound, local, users, periods)], delta=delta)
+        period, horizon = _of_sums(central, periods, delta, rated, backwards=backwards)
+    name = design if isinstance(design, str) else type(design).__name__
     return Composition(
-        epsilon=period,
-        epsilon_added=as_float(periods * finite_epsilon(period)),
+        trust_model=trust,
+        epsilon=as_float(period),
+        epsilon_added=as_float(periods * period),
         epsilon_horizon=horizon,
-        epsilon_local=as_float(local),
-        epsilon_left=as_float(periods * local),
-        design=design if isinstance(design, str) else type(design).__name__,
-        users=users,
+        epsilon_local=None if local is None else as_float(local),
+        epsilon_left=None if local is None else as_float(periods * local),
+        delta=delta,
+        periods=periods,
+        design=name if trust == SHUFFLED else None,
+        users=users if trust == SHUFFLED else None,
         settings=sizes,
-        **about,
     )
+
+
+def _of_answers(epsilon: Fraction, periods: int, delta: float, *, backwards: bool) -> tuple[Fraction, float]:
+    """Return epsilon of a period and of all periods [nats], one of which is given, of answers of devices themselves."""
+    if backwards:
+        return largest_pure_epsilon(epsilon=epsilon, rounds=periods, delta=delta), as_float(epsilon)
+    return epsilon, pure_epsilon(epsilon, periods, delta)
+
+
+def _of_reports(
+    randomizer_at: Callable[[Fraction], Randomizer],
+    epsilon: Fraction,
+    periods: int,
+    users: int,
+    delta: float,
+    *,
+    backwards: bool,
+) -> tuple[Fraction, float, Fraction]:
+    """Return epsilon of a period, of all periods, one of which is given, and of a device's own answer, shuffled."""
+
+    def bound_at(nats: Fraction | float) -> ShufflerBound:
+        return randomizer_at(finite_epsilon(nats)).bound
+
+    if backwards:
+        local = largest_plan_epsilon(bound_at, epsilon=epsilon, rounds=periods, devices=users, delta=delta)
+        period = finite_epsilon(shuffled_epsilon(bound_at(local), local_epsilon=local, devices=users, delta=delta))
+    else:
+        local = largest_local_epsilon(bound_at, epsilon=epsilon, devices=users, delta=delta)
+        period = epsilon
+    if periods == 1:
+        return period, as_float(period), local
+    return period, plan_epsilon([ShuffledRounds(bound_at(local), local, users, periods)], delta=delta), local
 
 
 def _of_sums(
     epsilon: Fraction, periods: int, delta: float, rated: int | None, *, backwards: bool
-) -> tuple[float, float]:
+) -> tuple[Fraction, float]:
     """Return epsilon of a period and of all periods [nats], one of which is given, of sums of everybody's likes."""
     if not delta:
         share = epsilon / periods if backwards else epsilon
-        return as_float(share), as_float(periods * share)
+        return share, as_float(periods * share)
     if rated is None:
         if backwards:
-            return equal_share(epsilon, periods, delta), as_float(epsilon)
+            return finite_epsilon(equal_share(epsilon, periods, delta)), as_float(epsilon)
         if periods == 1:  # of which a search would find a millionth more
-            return as_float(epsilon), as_float(epsilon)
-        return as_float(epsilon), gaussian_epsilon(gaussian_distance(epsilon, delta) * periods**0.5, delta)
+            return epsilon, as_float(epsilon)
+        return epsilon, gaussian_epsilon(gaussian_distance(epsilon, delta) * periods**0.5, delta)
     changes = 2 * require_whole("likes of a person", rated, 1, MOST_ITEMS)
     rounds = periods if backwards else 1
     deviation = gaussian_deviation(changes=rounds * changes, epsilon=epsilon, delta=delta)
     period, horizon = (
-        as_float(epsilon) if rounds == count else summed_epsilon({deviation: count * changes}, delta=delta)
+        epsilon if rounds == count else finite_epsilon(summed_epsilon({deviation: count * changes}, delta=delta))
         for count in (1, periods)
     )
-    return period, horizon
+    return period, as_float(horizon)
