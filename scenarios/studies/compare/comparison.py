@@ -46,7 +46,7 @@ from scenarios.studies.compare.worlds import (
     table_of,
 )
 from scenarios.studies.study import Measure, Row, Study, Values
-from scenarios.studies.sweep.online_sweep import ClientsKey
+from scenarios.studies.sweep.online_clients import ClientsKey
 
 FEWEST_COMPARED = 20  # People of a file; of fewer a fifth of the likes is a handful, and one person most of it
 LONG = ("trace norm", "EASE", "PMC", "PMD")

@@ -36,7 +36,7 @@ from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.rates import ViewRisk
-from scenarios.studies.sweep.online_sweep import BESIDE, ClientsGrid, client_rows
+from scenarios.studies.sweep.online_clients import BESIDE, ClientsGrid, client_rows
 
 LONG_UNIT = 0.7  # Seconds; such a unit leaves many pieces of memory behind
 

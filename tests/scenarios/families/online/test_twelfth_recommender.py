@@ -15,7 +15,8 @@ from coordinator.server.online.recommenders import (
 )
 from scenarios.families.online.adversaries import ADVERSARIES
 from scenarios.show.sweep_figures import look_of
-from scenarios.studies.sweep.online_sweep import AXES, RATINGS
+from scenarios.studies.sweep.online_clients import RATINGS
+from scenarios.studies.sweep.online_sweep import AXES
 
 SWEEP = "sweep online --backend inprocess --workers 1 --seeds 1"
 
