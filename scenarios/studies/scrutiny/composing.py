@@ -153,8 +153,8 @@ def composed(
     delta = default_delta(users) if delta is None else delta
     if delta and (type(delta) not in {int, float} or not 0 < delta < 1):
         raise InputError(f"delta is {shown(delta)}; give a number from 0 on and below 1, such as 1e-6")
-    given, backwards = (epsilon, False) if epsilon_horizon is None else (epsilon_horizon, True)
-    central = finite_epsilon(1 if given is None else given)
+    nats, backwards = (epsilon, False) if epsilon_horizon is None else (epsilon_horizon, True)
+    central = finite_epsilon(1 if nats is None else nats)
     local: Fraction | None = None
     sizes: dict[str, int] = {}
     if trust == LOCAL:
