@@ -2,29 +2,117 @@
 
 import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import (
-    TinyModel,
-    bit_release,
-    chi_square_information,
-    data_channel,
-    exact_information,
-    maxsense_bits,
-    maxsense_information,
-    pairwise_information,
-    possible_data,
-    rated_equal_bits,
-)
-from scipy.special import kl_div
+from scipy.special import expit, kl_div
+from scipy.stats import binom
 from thoroughness import examples
 
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Bits, Bools, Floats
 from scenarios.theory import bounds as information
-from scenarios.theory.bounds import LearningProblem
+from scenarios.theory.bounds import LearningProblem, check_epsilon
+
+
+# Block models small enough to enumerate: every value of a user's data, and its law given the labels.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyModel:
+    """A block model with one user class, small enough to enumerate; labels Z are uniform over `L^N`."""
+
+    items: int
+    rated: int
+    like: tuple[float, ...] = (0.0, 1.0)
+
+
+def possible_data(model: TinyModel) -> tuple[Bools, Bits]:
+    """Every value of a user's data `(W, R)`, D of them."""
+    rated, ratings = [], []
+    for chosen in itertools.combinations(range(model.items), model.rated):
+        for values in itertools.product((0, 1), repeat=model.rated):
+            row, bits = np.zeros(model.items, dtype=np.bool_), np.zeros(model.items, dtype=np.uint8)
+            row[list(chosen)], bits[list(chosen)] = True, values
+            rated.append(row)
+            ratings.append(bits)
+    return np.array(rated), np.array(ratings)
+
+
+def data_channel(model: TinyModel) -> Floats:
+    """`P(data | labels)`, shape (L^N, D): rows sum to 1, columns in the order of `possible_data`."""
+    rated, ratings = possible_data(model)
+    labels = np.array(list(itertools.product(range(len(model.like)), repeat=model.items)))
+    chance = np.asarray(model.like, dtype=np.float64)[labels]
+    law = np.full((len(labels), len(rated)), 1.0 / math.comb(model.items, model.rated))
+    for item in range(model.items):
+        liked = chance[:, item, None]
+        law *= np.where(rated[:, item], np.where(ratings[:, item] == 1, liked, 1.0 - liked), 1.0)
+    return law
+
+
+# Exact information of one answer about the clusters, by enumeration of tiny models; every bound must lie above.
+def maxsense_bits(model: TinyModel, sensed: Sequence[int]) -> Bits:
+    """MaxSense's private bit for every possible data, shape (D,): 1 if a sensed item was rated 1."""
+    _, ratings = possible_data(model)
+    return np.asarray(ratings[:, list(sensed)].any(axis=1), dtype=np.uint8)
+
+
+def rated_equal_bits(model: TinyModel, pair: tuple[int, int]) -> Bits:
+    """Pairwise-Preference's `rated-equal` bit, shape (D,): 1 if both items are rated, and rated equally."""
+    rated, ratings = possible_data(model)
+    one, other = pair
+    both = rated[:, one] & rated[:, other]
+    return np.asarray(both & (ratings[:, one] == ratings[:, other]), dtype=np.uint8)
+
+
+def bit_release(bits: Bits, *, epsilon: float) -> Floats:
+    """`P(released bit | data)`, shape (D, 2): kept with probability `e^eps / (1 + e^eps)` (Prop. 4 [2.4])."""
+    check_epsilon(epsilon)
+    keep = float(expit(epsilon))
+    one = np.where(bits == 1, keep, 1.0 - keep)
+    return np.stack([1.0 - one, one], axis=1)
+
+
+def exact_information(model: TinyModel, release: Floats) -> float:
+    """Mutual information `I(Z; S)` of the labels and one answer [nats].
+
+    Examples
+    --------
+    >>> model = TinyModel(items=2, rated=2)
+    >>> bits = rated_equal_bits(model, (0, 1))
+    >>> round(exact_information(model, bit_release(bits, epsilon=float("inf"))), 9)  # one bit, ln 2
+    0.693147181
+    """
+    law = data_channel(model) @ release
+    return float(kl_div(law, law.mean(axis=0)).sum() / len(law))
+
+
+def chi_square_information(model: TinyModel, release: Floats) -> float:
+    """Lemma 9's bound on `I(Z; S)` [nats], `E_S[ sum_z P(z | S)^2 / P(z) ] - 1`.
+
+    For certain ratings it is `E_S E[2^|I1 n I2| 1(Z1 = Z2 where both are rated) - 1]`, the form in the paper; the
+    proof, `ln x <= x - 1`, is the same for uncertain ones.
+    """
+    law = data_channel(model) @ release
+    mean = law.mean(axis=0)
+    return float(((law - mean)[:, mean > 0] ** 2 / mean[mean > 0]).sum() / len(law))
+
+
+def maxsense_information(model: TinyModel, *, epsilon: float, theta: float = 1.0) -> float:
+    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`."""
+    told = 0.0
+    for size in range(1, model.items + 1):  # by symmetry only the size of the sensing set matters
+        release = bit_release(maxsense_bits(model, range(size)), epsilon=epsilon)
+        weight = float(binom.pmf(size, model.items, theta / model.rated))
+        told += weight * exact_information(model, release)
+    return told
+
+
+def pairwise_information(model: TinyModel, *, epsilon: float) -> float:
+    """`I(Z; S | pair)` [nats]: Pairwise-Preference, `rated-equal`; the same for every pair."""
+    return exact_information(model, bit_release(rated_equal_bits(model, (0, 1)), epsilon=epsilon))
 
 
 def binary_entropy(chance: float) -> float:
