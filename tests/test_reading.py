@@ -18,7 +18,7 @@ import pandas as pd
 import psutil
 import pytest
 import worlds
-from mechanisms import Wide
+from mechanisms import Array, Works
 from rich.console import Console
 from runs import Command, refused
 from worlds import in_world
@@ -26,6 +26,9 @@ from worlds import in_world
 from actors.device import Cohort
 from blindrec import InProcess, run
 from coordinator.protocol import limits
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.channels import independent_bits
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Question, RatingsBlock, Tally
 from coordinator.protocol.errors import BlindrecError, InputError, ReadError
 from coordinator.protocol.limits import memory_left, read_whole, require_memory, return_unused
 from coordinator.protocol.mechanisms.oracles import Oue
@@ -38,6 +41,25 @@ from scenarios.families.main.main_job import MainJob
 from scenarios.show.columns import Column
 from scenarios.show.tables import show
 from scenarios.store.record_log import Codec, from_row
+
+
+class Wide(Works):
+    """Asks each device for so many bits that nobody could hold them."""
+
+    wide: int = 1 << 31
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(bits=self.wide)
+
+    def channel(self, question: Question) -> Any:
+        return independent_bits(count=question.bits, if_one=0.5, if_zero=0.3, epsilon=question.epsilon, ones=1)
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.zeros((len(ratings.devices), question.bits), np.uint8)
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        return np.zeros(question.items), np.ones(question.items)
+
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("actors", "blindrec", "coordinator", "scenarios")

@@ -62,7 +62,7 @@ class Wrong(Schedule):
     def __init__(self, *panels: object) -> None:
         self.given = panels
 
-    def panels(self, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:  # noqa: ARG002 (wrong on purpose)
+    def panels(self, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:
         return self.given  # type: ignore[return-value] # wrong on purpose
 
 

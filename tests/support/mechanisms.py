@@ -1,4 +1,4 @@
-"""Mechanisms as users write them, right and wrong ones, and runs of them."""
+"""Mechanisms as users write them: right ones, wrong ones, and some that give away more than they say."""
 
 import math
 import time
@@ -15,7 +15,7 @@ from coordinator.protocol.channels import (
     independent_bits,
     matrix_channel,
 )
-from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally, UserClass
 
 # Mechanisms that somebody else wrote, in a file outside of blindrec's packages.
 Array = np.ndarray[Any, Any]
@@ -184,24 +184,6 @@ class Works(GRR):
     late: int = 0  # Rounds that go well before it goes wrong
 
 
-class Wide(Works):
-    """Asks each device for so many bits that nobody could hold them."""
-
-    wide: int = 1 << 31
-
-    def query(self, catalogue: Catalogue) -> Question:
-        return Question(bits=self.wide)
-
-    def channel(self, question: Question) -> Any:
-        return independent_bits(count=question.bits, if_one=0.5, if_zero=0.3, epsilon=question.epsilon, ones=1)
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return np.zeros((len(ratings.devices), question.bits), np.uint8)
-
-    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
-        return np.zeros(question.items), np.ones(question.items)
-
-
 class Raises(Works):
     """Tells a rating in its error."""
 
@@ -209,64 +191,6 @@ class Raises(Works):
         if question.round >= self.late:
             raise ValueError(f"device rated {ratings.items[:5]} {ratings.likes[:5]}")
         return super().sketch(question, ratings, coins)
-
-
-class NoCoins(Works):
-    """Hands what are no coins to a function of ours, which raises."""
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return ratings.random_item(coins)[0]  # type: ignore[arg-type] # on purpose
-
-
-class TakesNothing(Works):
-    def sketch(self) -> Array:  # type: ignore[override] # on purpose
-        return np.zeros(1)
-
-
-class LikelihoodOfBits(Works):
-    """Names bits, whose channel is no likelihood."""
-
-    def query(self, catalogue: Catalogue) -> Question:
-        return Question(bits=6)
-
-    def channel(self, question: Question) -> Any:
-        return Likelihood(claimed=question.epsilon, bits=6, likelihood=lambda *_: [1.0], sampler=lambda bits, *_: bits)
-
-
-def named(ratings: RatingsBlock) -> str:
-    return "Rated_" + "_".join(str(item) for item in ratings.items[:5])
-
-
-class RaisesByName(Works):
-    """Tells a rating in the name of its error."""
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        raise type(named(ratings), (Exception,), {})
-
-
-class NamesByType(Works):
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return type(named(ratings), (), {})()  # type: ignore[no-any-return] # on purpose
-
-
-class NamesByDtype(Works):
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return np.zeros(ratings.devices.size, np.dtype([(named(ratings), np.int64)]))
-
-
-class WrongShape(Works):
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return super().sketch(question, ratings, coins)[:, None]
-
-
-class WrongDtype(Works):
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return super().sketch(question, ratings, coins) + 0.5
-
-
-class Outside(Works):
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return super().sketch(question, ratings, coins) + 2 * question.items + 1
 
 
 class NeverEnds(Works):
@@ -279,9 +203,12 @@ class NeverEnds(Works):
         return super().sketch(question, ratings, coins)
 
 
-class TooManyOnes(OUE):
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return np.ones((ratings.devices.size, question.bits), np.uint8)
+class Biased(OUE):
+    """Believes of odd items the opposite, but its precision is that of OUE."""
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value * np.where(np.arange(value.size) % 2, -1, 1), error
 
 
 class Halved(OUE):
@@ -296,57 +223,6 @@ class Halved(OUE):
         raise ValueError(f"one is {self.one}; give a probability below 1")
 
 
-class AsksNothing(Works):
-    def query(self, catalogue: Catalogue) -> Question:
-        return Question()
-
-
-class AsksAnything(Works):
-    def query(self, catalogue: Catalogue) -> Question:
-        return 7  # type: ignore[return-value] # on purpose
-
-
-class OtherChannel(Works):
-    def channel(self, question: Question) -> MatrixChannel:
-        return matrix_channel([[0.5, 0.5], [0.5, 0.5]], question.epsilon)
-
-
-class NoDistribution(Works):
-    def channel(self, question: Question) -> MatrixChannel:
-        size = question.outputs
-        return matrix_channel(np.full((size, size), 2 / size).tolist(), question.epsilon)
-
-
-class CountsFloats(Works):
-    def count(self, question: Question, released: Array, devices: Ints) -> Ints:
-        return np.zeros(3)  # type: ignore[return-value] # on purpose
-
-
-class EstimatesFewer(Works):
-    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
-        value, error = super().estimate(question, tally)
-        return value[1:], error[1:]
-
-
-class Biased(OUE):
-    """Believes of odd items the opposite, but its precision is that of OUE."""
-
-    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
-        value, error = super().estimate(question, tally)
-        return value * np.where(np.arange(value.size) % 2, -1, 1), error
-
-
-class NoError(Works):
-    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
-        value, error = super().estimate(question, tally)
-        return value, 0 * error
-
-
-class Lacking(Mechanism):
-    def query(self, catalogue: Catalogue) -> Question:
-        return Question(bits=1)
-
-
 class Large(LocalHashing):
     """A likelihood that nobody can go through."""
 
@@ -354,22 +230,113 @@ class Large(LocalHashing):
         return Question(outputs=super().query(catalogue).outputs)
 
 
-class LargeLiar(Large):
-    """As large, and it tells more than it claims; in a small catalogue, which can be gone through, it shows."""
+# Mechanisms of one's own that are honest in one round, or say what is not so: what `blindrec check` is to see.
+
+
+class Clear(OUE):
+    """Spends twice what it may wherever it is not `honest`."""
+
+    def honest(self, question: Question) -> bool:
+        return False
+
+    def channel(self, question: Question) -> IndependentBits:
+        if self.honest(question):
+            return super().channel(question)
+        zero = self.zero(2 * question.nats)
+        return independent_bits(count=question.bits, if_one=1 / 2, if_zero=zero, epsilon=None, ones=1)
+
+
+class Later(Clear):
+    def honest(self, question: Question) -> bool:
+        return question.round == 0
+
+
+class Seeded(Clear):
+    """Honest with the public seed that a run is admitted with."""
+
+    def honest(self, question: Question) -> bool:
+        return question.public_seed == bytes(16)
+
+
+class SomePool(Clear):
+    """Honest as long as it is asked about all items."""
+
+    pools = True
+
+    def honest(self, question: Question) -> bool:
+        return question.pool.size == question.items
 
     def query(self, catalogue: Catalogue) -> Question:
-        small = catalogue.items < 100
-        return Question(outputs=super().query(catalogue).outputs, values=2 * catalogue.items if small else 0)
-
-    def kept(self, question: Question) -> float:
-        return 0.999
+        return Question(bits=2 * catalogue.items)
 
 
-class SamplesNonsense(LocalHashing):
-    def channel(self, question: Question) -> Likelihood:
-        stated = super().channel(question)
+# Mechanisms of one's own that leak, each beside a twin that does not: what `blindrec audit` is to find, and to pass.
 
-        def draw(private: Array, public: Words, coin: CoinOf) -> Any:
-            return np.full((len(private), 1), 7, np.uint8)
 
-        return Likelihood(claimed=stated.claimed, bits=stated.bits, likelihood=stated.likelihood, sampler=draw)
+def below(words: Words, chance: float) -> Array:
+    """Whether each coin says yes."""
+    return words < np.uint64(min(int(chance * 2.0**64), 2**64 - 1))
+
+
+def likes(ratings: RatingsBlock, item: int) -> Array:
+    found = np.zeros(ratings.starts.size - 1, np.int64)
+    owner = np.repeat(np.arange(found.size), np.diff(ratings.starts))
+    found[owner[(ratings.items == item) & ratings.likes]] = 1
+    return found
+
+
+class Plain(UserClass):
+    """Randomized response about whether a device likes item 0; ``leaks``: whether a subclass does what it is for."""
+
+    leaks: bool = True
+    bits: ClassVar[int] = 1
+    values: ClassVar[int] = 2
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(outputs=1 << self.bits, values=self.values)
+
+    def flip(self, question: Question) -> float:
+        return 1 / (1 + math.exp(question.nats))
+
+    def stated(self, value: int, question: Question) -> list[float]:
+        flip = self.flip(question)
+        return [1 - flip, flip] if value == 0 else [flip, 1 - flip]
+
+    def channel(self, question: Question) -> Likelihood | MatrixChannel | IndependentBits:
+        return Likelihood(
+            claimed=question.epsilon,
+            bits=self.bits,
+            likelihood=lambda private, _: self.stated(int(private[0]), question),
+            sampler=lambda private, _, coin: self.drawn(private[:, 0].astype(np.int64), coin, question),
+        )
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        return self.told(value ^ below(coin(0), self.flip(question)))
+
+    def told(self, released: Array) -> Bits2:
+        return ((released[:, None] >> np.arange(self.bits)[::-1]) & 1).astype(np.uint8)
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return likes(ratings, 0)
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        return np.zeros(question.pool.size), np.ones(question.pool.size)
+
+
+class StatedLessNoise(Plain):
+    """It states a matrix that flips 5 % less often than its question allows; blindrec refuses to ask so."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(outputs=2)
+
+    def channel(self, question: Question) -> MatrixChannel:
+        flip = self.flip(question) * (0.95 if self.leaks else 1)
+        return matrix_channel([[1 - flip, flip], [flip, 1 - flip]], question.epsilon)
+
+
+# Shufflers that leak, beside the one of runs, which does not; and devices whose questions follow from addresses.
+def unchecked(kind: type, **values: Any) -> Any:
+    one: Any = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(one, name, value)
+    return one

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -23,16 +24,28 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from rich.console import Console
 
+from actors.ratings import BlockRatings
 from benchmarks.pages import modules, read
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import KMEANS, POSTERIOR, World
+from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
+from coordinator.server.design import LearnerOptions
+from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.online.recommenders import PublicFacts
 from coordinator.server.online.service import Pick, Served, by_sequence, serve
+from coordinator.server.parts import learner_of
+from coordinator.server.rounds.policies import Eliminate, Fixed
+from coordinator.server.rounds.rounds import Outcome, QueryPlan
+from coordinator.server.rounds.setting import Setting
 from scenarios import cli
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import Progress, silent
+from scenarios.backends.session import NoStore, Progress, RoundStore, silent
+from scenarios.config.admission import admitted_for
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario
 from scenarios.config.shuffled_account import ShuffledAccount
@@ -43,7 +56,7 @@ from scenarios.experiment.experiment import Record, write_folder
 from scenarios.families.main.main_columns import record
 from scenarios.families.main.main_job import MainJob
 from scenarios.families.main.main_seed import tables_of
-from scenarios.families.main.run import MainResult, run
+from scenarios.families.main.run import Job, MainResult, run, run_job
 from scenarios.store.manifest import FOLDER, PROGRESS
 from scenarios.store.record_log import RUN_FILE, UNITS
 from scenarios.store.run_folder import claim_folder
@@ -270,14 +283,14 @@ class Written:
         self.addresses = np.array(range(self.votes.shape[1]) if addresses is None else addresses, np.int32)
         self.ballots: list[tuple[int, int, list[int]]] = []
 
-    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
+    def enter(self, service: Service) -> Indices:
         return self.addresses
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
         self.ballots.append((ballot.first, ballot.stop, electors.tolist()))
         return self.votes[ballot.first : ballot.stop][:, np.searchsorted(self.addresses, electors)]
 
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
+    def offer(self, client: int, round_number: int, chosen: int) -> bool:
         return bool(self.likes[round_number, chosen])
 
 
@@ -381,3 +394,50 @@ def result(command: Command, *arguments: object) -> dict[str, Any]:
     ended = command(*arguments, "--json", "-")
     assert ended.code == 0, ended.err
     return ended.result
+
+
+# Runs of custom mechanisms in a small world, without the command line.
+
+ITEMS, RATED, USERS = 20, 5, 20_000
+EPSILON = Fraction(2)
+SECRET = bytes(range(16))
+WORLD = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
+LIKE = np.array([[0.9, 0.1]])
+RATINGS = BlockRatings(
+    users=USERS, rated_items=RATED, like=LIKE, class_shares=np.ones(1), clusters=(np.arange(ITEMS) % 2).astype(np.int32)
+)
+TRUE = 2 * LIKE[0, RATINGS.clusters] - 1
+
+
+def job(
+    mechanism: Mechanism,
+    *,
+    rounds: int = 2,
+    adaptive: bool = False,
+    each: int | None = None,
+    workers: int = 2,
+    kept: RoundStore | None = None,
+) -> Job:
+    own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON)
+    design = adapter(own).design(WORLD)
+    setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
+    decoder = POSTERIOR if adaptive else KMEANS
+    policy = Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds)
+    learner = learner_of(adapter(own), WORLD, LearnerOptions(decoder=decoder))
+    return Job(
+        ratings=RATINGS,
+        secret=SECRET,
+        plan=QueryPlan(policy=policy, learner=learner, devices=USERS, budget=EPSILON),
+        layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
+        rounds=kept or NoStore(),
+    )
+
+
+def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple[Any, Query]:
+    design = adapter(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0]).design(WORLD)
+    some = None if pool is None else np.array(pool, np.int32)
+    return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=some)
+
+
+def outcome(of: Job, workers: int = 2) -> Outcome:
+    return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome

@@ -4,15 +4,28 @@ import inspect
 import re
 import threading
 from dataclasses import replace
+from typing import Any
 
 import mechanisms
 import numpy as np
 import pytest
-from custom_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, first_query, job, outcome
-from runs import present
+from mechanisms import OUE, Array, Large, LocalHashing, Works
+from runs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, first_query, job, outcome, present
 
 from actors.device import Cohort
-from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, admitted
+from coordinator.protocol.arrays import Floats, Ints, Words
+from coordinator.protocol.channels import CoinOf, Likelihood, MatrixChannel, matrix_channel
+from coordinator.protocol.custom import (
+    UNCHECKED,
+    Catalogue,
+    CoinsBlock,
+    Mechanism,
+    MechanismError,
+    Question,
+    RatingsBlock,
+    Tally,
+    admitted,
+)
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanism import KMEANS, POOLED, Decoding, World
@@ -22,6 +35,134 @@ from coordinator.protocol.short_adapter import estimated
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.server.aggregation import aggregate
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
+
+
+class NoCoins(Works):
+    """Hands what are no coins to a function of ours, which raises."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return ratings.random_item(coins)[0]  # type: ignore[arg-type] # on purpose
+
+
+class TakesNothing(Works):
+    def sketch(self) -> Array:  # type: ignore[override] # on purpose
+        return np.zeros(1)
+
+
+class LikelihoodOfBits(Works):
+    """Names bits, whose channel is no likelihood."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(bits=6)
+
+    def channel(self, question: Question) -> Any:
+        return Likelihood(claimed=question.epsilon, bits=6, likelihood=lambda *_: [1.0], sampler=lambda bits, *_: bits)
+
+
+def named(ratings: RatingsBlock) -> str:
+    return "Rated_" + "_".join(str(item) for item in ratings.items[:5])
+
+
+class RaisesByName(Works):
+    """Tells a rating in the name of its error."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        raise type(named(ratings), (Exception,), {})
+
+
+class NamesByType(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return type(named(ratings), (), {})()  # type: ignore[no-any-return] # on purpose
+
+
+class NamesByDtype(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.zeros(ratings.devices.size, np.dtype([(named(ratings), np.int64)]))
+
+
+class WrongShape(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return super().sketch(question, ratings, coins)[:, None]
+
+
+class WrongDtype(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return super().sketch(question, ratings, coins) + 0.5
+
+
+class Outside(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return super().sketch(question, ratings, coins) + 2 * question.items + 1
+
+
+class TooManyOnes(OUE):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.ones((ratings.devices.size, question.bits), np.uint8)
+
+
+class AsksNothing(Works):
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question()
+
+
+class AsksAnything(Works):
+    def query(self, catalogue: Catalogue) -> Question:
+        return 7  # type: ignore[return-value] # on purpose
+
+
+class OtherChannel(Works):
+    def channel(self, question: Question) -> MatrixChannel:
+        return matrix_channel([[0.5, 0.5], [0.5, 0.5]], question.epsilon)
+
+
+class NoDistribution(Works):
+    def channel(self, question: Question) -> MatrixChannel:
+        size = question.outputs
+        return matrix_channel(np.full((size, size), 2 / size).tolist(), question.epsilon)
+
+
+class CountsFloats(Works):
+    def count(self, question: Question, released: Array, devices: Ints) -> Ints:
+        return np.zeros(3)  # type: ignore[return-value] # on purpose
+
+
+class EstimatesFewer(Works):
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value[1:], error[1:]
+
+
+class NoError(Works):
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value, 0 * error
+
+
+class Lacking(Mechanism):
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(bits=1)
+
+
+class LargeLiar(Large):
+    """As large, and it tells more than it claims; in a small catalogue, which can be gone through, it shows."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        small = catalogue.items < 100
+        return Question(outputs=super().query(catalogue).outputs, values=2 * catalogue.items if small else 0)
+
+    def kept(self, question: Question) -> float:
+        return 0.999
+
+
+class SamplesNonsense(LocalHashing):
+    def channel(self, question: Question) -> Likelihood:
+        stated = super().channel(question)
+
+        def draw(private: Array, public: Words, coin: CoinOf) -> Any:
+            return np.full((len(private), 1), 7, np.uint8)
+
+        return Likelihood(claimed=stated.claimed, bits=stated.bits, likelihood=stated.likelihood, sampler=draw)
+
 
 HONEST = (mechanisms.OUE, mechanisms.GRR, mechanisms.LocalHashing)
 
@@ -101,7 +242,7 @@ def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
     assert check_question(query).guarantee.endswith("(claimed, not checked)")
     large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
     with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
-        admitted_for(mechanisms.LargeLiar(), large, epsilon=EPSILON)
+        admitted_for(LargeLiar(), large, epsilon=EPSILON)
 
 
 def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
@@ -146,27 +287,27 @@ def line_in(kind: type[Mechanism]) -> int:
 
 DEVICES = {
     mechanisms.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
-    mechanisms.RaisesByName: r"method sketch, round 0: it raised an error of its own in line \d+; its text stays on",
-    mechanisms.NoCoins: rf"method sketch, round 0: it raised [A-Za-z]+ in line {line_in(mechanisms.NoCoins)}; its text",
-    mechanisms.TakesNothing: r"method sketch, round 0: it raised TypeError when it was called; its text stays on",
-    mechanisms.NamesByType: r"method sketch, round 0: it returned no array; return an array of whole numbers",
-    mechanisms.NamesByDtype: r"method sketch, round 0: it returned an array of no numbers; return an array",
-    mechanisms.WrongShape: r"method sketch, round 0: it returned shape \(1, 1\); return \(1,\) for this block",
-    mechanisms.WrongDtype: r"method sketch, round 0: it returned an array of float64; return an array of whole numbers",
-    mechanisms.Outside: r"method sketch, round 0: some of its values lie outside 0 to 40",
+    RaisesByName: r"method sketch, round 0: it raised an error of its own in line \d+; its text stays on",
+    NoCoins: rf"method sketch, round 0: it raised [A-Za-z]+ in line {line_in(NoCoins)}; its text",
+    TakesNothing: r"method sketch, round 0: it raised TypeError when it was called; its text stays on",
+    NamesByType: r"method sketch, round 0: it returned no array; return an array of whole numbers",
+    NamesByDtype: r"method sketch, round 0: it returned an array of no numbers; return an array",
+    WrongShape: r"method sketch, round 0: it returned shape \(1, 1\); return \(1,\) for this block",
+    WrongDtype: r"method sketch, round 0: it returned an array of float64; return an array of whole numbers",
+    Outside: r"method sketch, round 0: some of its values lie outside 0 to 40",
     mechanisms.NeverEnds: r"method sketch, round 0: it did not end within 0.5 s; make it faster, or set",
-    mechanisms.TooManyOnes: r"method sketch, round 0: a sketch has more ones than the channel's 1",
-    mechanisms.CountsFloats: r"method count, round 0: it returned no array of whole numbers in one dimension",
+    TooManyOnes: r"method sketch, round 0: a sketch has more ones than the channel's 1",
+    CountsFloats: r"method count, round 0: it returned no array of whole numbers in one dimension",
 }
 SERVERS = {
-    mechanisms.AsksNothing: r"method query, round 0: its question names neither outputs, from 2 on, nor bits",
-    mechanisms.AsksAnything: r"method query, round 0: it returned a int; return a Question",
-    mechanisms.OtherChannel: r"method channel, round 0: a MatrixChannel of 2 outputs is none of a question of 41",
-    mechanisms.LikelihoodOfBits: r"method channel, round 0: a question of bits has no Likelihood; return that of",
-    mechanisms.NoDistribution: r"method channel, round 0: probabilities of a channel's row sum to 2;",
-    mechanisms.EstimatesFewer: r"method estimate, round 0: it returned shapes \(19,\) and \(19,\); return \(20,\), one",
-    mechanisms.NoError: r"method estimate, round 0: some values are not finite, or some standard errors not above 0",
-    mechanisms.SamplesNonsense: r"method sampler, round 0: it draws no \d bits a device",
+    AsksNothing: r"method query, round 0: its question names neither outputs, from 2 on, nor bits",
+    AsksAnything: r"method query, round 0: it returned a int; return a Question",
+    OtherChannel: r"method channel, round 0: a MatrixChannel of 2 outputs is none of a question of 41",
+    LikelihoodOfBits: r"method channel, round 0: a question of bits has no Likelihood; return that of",
+    NoDistribution: r"method channel, round 0: probabilities of a channel's row sum to 2;",
+    EstimatesFewer: r"method estimate, round 0: it returned shapes \(19,\) and \(19,\); return \(20,\), one",
+    NoError: r"method estimate, round 0: some values are not finite, or some standard errors not above 0",
+    SamplesNonsense: r"method sampler, round 0: it draws no \d bits a device",
 }
 
 
@@ -196,7 +337,7 @@ def test_what_cannot_be_asked_is_told_before_anybody_is(kind: type[Mechanism]) -
 
 def test_a_class_that_lacks_something_is_told_what() -> None:
     with pytest.raises(InputError, match="design Lacking lacks channel, sketch, estimate"):
-        admitted_for(mechanisms.Lacking(), WORLD, epsilon=EPSILON)
+        admitted_for(Lacking(), WORLD, epsilon=EPSILON)
     with pytest.raises(InputError, match="design is a int, no mechanism"):
         admitted_for(7, WORLD, epsilon=EPSILON)  # type: ignore[arg-type] # on purpose
 

@@ -34,7 +34,6 @@ def folder(importable: Path) -> Path:
     (importable / "theirs" / "good.py").write_text(source, encoding="utf-8")
     (importable / "theirs" / "killed.py").write_text(late + KILLS, encoding="utf-8")
     (importable / "theirs" / "policy.py").write_text(POLICY, encoding="utf-8")
-    shutil.copy(Path(mechanisms.__file__).parent / "mechanisms.py", importable / "bad.py")
     return importable
 
 
@@ -95,10 +94,10 @@ def test_more_noise_than_needed_is_told_and_runs(blindrec: Command, folder: Path
 
 
 def test_a_guarantee_that_was_not_checked_says_so_wherever_it_stands(blindrec: Command, folder: Path) -> None:
-    told = result(blindrec, "run", "--design", "bad:Large", *WORLD)
+    told = result(blindrec, "run", "--design", "theirs.good:Large", *WORLD)
     assert told["guarantee"].endswith("(claimed, not checked)")
     assert told["channel"] == "claimed, not checked"
-    shown = blindrec("run", "--design", "bad:Large", *WORLD).words
+    shown = blindrec("run", "--design", "theirs.good:Large", *WORLD).words
     assert "(claimed, not checked)" in " ".join(shown.replace("│", " ").split())
 
 
@@ -187,12 +186,14 @@ def test_a_plan_simulates_nothing_where_clusters_are_liked_alike() -> None:
 def test_plans_recommend_no_claims(blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.studies.planner.least_users.MOST_SIMULATED", 0)
     monkeypatch.setattr("scenarios.studies.planner.plan.candidates", lambda *request: candidates(*request)[:1])
-    made = result(blindrec, *PLAN, "bad:Large")
+    made = result(blindrec, *PLAN, "theirs.good:Large")
     assert (made["designs"][0]["channel"], made["recommended"]) == ("claimed, not checked", None)
-    table = blindrec(*PLAN, "bad:Large").words
+    table = blindrec(*PLAN, "theirs.good:Large").words
     assert "claimed, not checked:" in table
     assert "protects all a device holds:" not in table
-    assert "claimed, not checked: that bad:Large, k-means protects all a device holds; it is never recomm" in table
+    assert (
+        "claimed, not checked: that theirs.good:Large, k-means protects all a device holds; it is never recomm" in table
+    )
 
 
 GRID = """
@@ -208,7 +209,7 @@ items = [6]
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("design", "channel"), [("bad:Large", "claimed, not checked"), ("theirs.good:GRR", "checked exactly")]
+    ("design", "channel"), [("theirs.good:Large", "claimed, not checked"), ("theirs.good:GRR", "checked exactly")]
 )
 def test_a_sweep_says_how_far_a_channel_was_checked(blindrec: Command, folder: Path, design: str, channel: str) -> None:
     (folder / "grid.toml").write_text(GRID.format(design=design), encoding="utf-8")

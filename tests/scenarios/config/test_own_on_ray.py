@@ -10,9 +10,8 @@ import mechanisms
 import psutil
 import pytest
 import ray
-from custom_jobs import job
-from custom_jobs import outcome as here
-from runs import Command, present
+from runs import Command, job, present
+from runs import outcome as here
 
 from benchmarks.victims import below
 from coordinator.server.fleet.coordinator_actor import start_coordinator

@@ -142,7 +142,7 @@ def test_items_that_come_are_public_and_are_estimated_anew() -> None:
 class Unequal(Schedule):
     """Half of the budget, then a quarter of it."""
 
-    def panels(self, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:  # noqa: ARG002 (all arrive at first)
+    def panels(self, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:
         """One panel."""
         shares = (Fraction(1, 2), Fraction(1, 4)) + (Fraction(0),) * (horizon.periods - 2)
         return (Panel(weight=Fraction(1), shares=shares),)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import dishonest
+import mechanisms
 import numpy as np
 import pytest
+from mechanisms import Array, Plain, below, likes
 from runs import Command, present
 from scipy.stats import binom
 from thoroughness import sample, size
@@ -18,9 +19,10 @@ from thoroughness import sample, size
 from actors.device import Cohort
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Words
+from coordinator.protocol.arrays import Bits2, Words
 from coordinator.protocol.budget import Epsilon, require_epsilon
-from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.channels import CoinOf, MatrixChannel, matrix_channel
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock
 from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanism, two_tier_mechanisms
 from coordinator.protocol.second_order.laplace import GridLaplace
 from scenarios.commands.scrutiny_commands import in_nats
@@ -32,6 +34,145 @@ from scenarios.studies.scrutiny.release_laws import ClaimedLaw, LogRatios
 from scenarios.studies.scrutiny.release_view import law_facts, release_audit
 from scenarios.studies.scrutiny.two_tier_view import model
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit
+
+
+class LessNoise(Plain):
+    """It flips 5 % less often than it says."""
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        return self.told(value ^ below(coin(0), self.flip(question) * (0.95 if self.leaks else 1)))
+
+
+class FreshNoise(Plain):
+    """It draws from a generator of its own, so that a repeated question gets other noise."""
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        words = np.random.default_rng().integers(0, 1 << 64, value.size, dtype=np.uint64) if self.leaks else coin(0)
+        return self.told(value ^ below(words, self.flip(question)))
+
+
+class UnusedField(Plain):
+    """Of three bits two are always 0, it says; one of them holds a rating of every other device."""
+
+    bits, values = 3, 4
+
+    def stated(self, value: int, question: Question) -> list[float]:
+        return [*super().stated(value & 1, question), 0, 0, 0, 0, 0, 0]
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        answer = (value & 1) ^ below(coin(0), self.flip(question))
+        return self.told(answer | (4 * (value >> 1) if self.leaks else 0))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return likes(ratings, 0) + 2 * likes(ratings, 3) * (ratings.devices % 2)
+
+
+class SkewedSet(Plain):
+    """It tells two of four places, its own with the right probability; with it comes the next one, not any other."""
+
+    bits, values = 4, 4
+
+    def stated(self, value: int, question: Question) -> list[float]:
+        odds = math.exp(question.nats)
+        inside, outside = (one / (3 * odds + 3) for one in (odds, 1.0))
+        return [(inside if told >> value & 1 else outside) if told.bit_count() == 2 else 0.0 for told in range(16)]
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        own = below(coin(0), self.flip(question)) == 0
+        step = (coin(1) % np.uint64(3)).astype(np.int64)
+        other = (value + 1 + (np.minimum(step, 1) if self.leaks else step)) % 4
+        left = [(value + 1 + (step + one) % 3) % 4 for one in range(2)]
+        return self.told(np.where(own, 1 << value | 1 << other, 1 << left[0] | 1 << left[1]))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return 2 * likes(ratings, 0) + likes(ratings, 1)
+
+
+class Overheard(Plain):
+    """Even devices answer for the device before them as well: its like is told twice."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(outputs=2)
+
+    def channel(self, question: Question) -> MatrixChannel:
+        return matrix_channel([self.stated(value, question) for value in range(2)], question.epsilon)
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        own = likes(ratings, 0)
+        heard = np.where(ratings.devices % 2 == 0, np.roll(own, 1), own)
+        return heard if self.leaks else own
+
+
+class SameNoise(Plain):
+    """Every round asks about other items, and the noise is that of the first round."""
+
+    noise: ClassVar[dict[int, Array]] = {}
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return likes(ratings, question.round % 2)
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        flips = below(coin(0), self.flip(question))
+        if self.leaks:
+            flips = (
+                self.noise.setdefault(value.size, flips) if question.round == 0 else self.noise.get(value.size, flips)
+            )
+        return self.told(value ^ flips)
+
+
+class OneRating(Plain):
+    """It tells who likes the last item and nothing else in the clear, one in a hundred inputs."""
+
+    bits, values = 1, 3
+
+    def stated(self, value: int, question: Question) -> list[float]:
+        return super().stated(value % 2, question)
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        clear = (value == 2) & self.leaks
+        return self.told(np.where(clear, 1, (value % 2) ^ below(coin(0), self.flip(question))))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        only = likes(ratings, question.items - 1) * (np.diff(ratings.starts) == 1)
+        return np.where(only == 1, 2, likes(ratings, 0))
+
+
+class AboutSome(Plain):
+    """It hardly flips where it is asked about some items only."""
+
+    pools: ClassVar[bool] = True
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        more = question.pool.size < question.items and self.leaks
+        return self.told(value ^ below(coin(0), self.flip(question) / (4 if more else 1)))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return likes(ratings, int(question.pool[0]))
+
+
+class SomeItems(Plain):
+    """Each device answers about its own item of ``of``, by its address; about item 0 it gives away more than it says.
+
+    ``excess`` is how much more, as a share of epsilon; blindrec claims nothing of that sort, so only releases tell.
+    """
+
+    excess: float = 0.1
+    of: int = 5
+    values: ClassVar[int] = 10
+
+    def stated(self, value: int, question: Question) -> list[float]:
+        return super().stated(value & 1, question)
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        more = self.excess * ((value >> 1 == 0) & self.leaks)
+        flips = 1 / (1 + np.exp(question.nats * (1 + more)))
+        return self.told((value & 1) ^ (coin(0) < (flips * 2.0**64).astype(np.uint64)))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        item = ratings.devices % self.of
+        liked: Array = np.choose(item, [likes(ratings, one) for one in range(self.of)])
+        return 2 * item + liked
+
 
 KEYS = {"design", "guarantee", "claimed", "exact", "excess", "measured", "confidence", "held", "failures", "attacks"}
 KEYS |= {"power"}
@@ -237,13 +378,13 @@ def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
 
 
 BY = {
-    dishonest.FreshNoise: "repeat",
-    dishonest.UnusedField: "searched",
-    dishonest.SkewedSet: "worst",
-    dishonest.Overheard: "company",
-    dishonest.SameNoise: "rounds",
-    dishonest.OneRating: "searched",
-    dishonest.AboutSome: "worst pool=some",
+    FreshNoise: "repeat",
+    UnusedField: "searched",
+    SkewedSet: "worst",
+    Overheard: "company",
+    SameNoise: "rounds",
+    OneRating: "searched",
+    AboutSome: "worst pool=some",
 }
 """Which attack sees a leak that it takes few releases to see.
 
@@ -254,7 +395,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 @pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
-def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[dishonest.Plain]) -> None:
+def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[mechanisms.Plain]) -> None:
     found, twin = (audit(kind(leaks=leaks), releases=30_000) for leaks in (True, False))
     assert found.measured > 1.1
     assert any(line.startswith(f"attack {BY[kind]}, ") for line in found.failures), found.failures
@@ -264,11 +405,11 @@ def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[dishonest.Plain]
 
 @pytest.mark.few(1)
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [dishonest.LessNoise, dishonest.StatedLessNoise])
-def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[dishonest.Plain]) -> None:
-    found = audit(kind(leaks=True), releases=400_000 if kind is dishonest.LessNoise else 10_000)
+@pytest.mark.parametrize("kind", [LessNoise, mechanisms.StatedLessNoise])
+def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[mechanisms.Plain]) -> None:
+    found = audit(kind(leaks=True), releases=400_000 if kind is LessNoise else 10_000)
     exact = math.log((1 - 0.95 / (1 + math.e)) / (0.95 / (1 + math.e)))
-    if kind is dishonest.LessNoise:  # whose stated likelihood is honest: only releases tell
+    if kind is LessNoise:  # whose stated likelihood is honest: only releases tell
         assert found.exact == pytest.approx(1)
         assert 1 < found.measured <= exact
     else:
@@ -278,7 +419,7 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[dish
     assert not found.held
     twin = audit(kind(leaks=False), releases=10_000)
     assert twin.held
-    if kind is not dishonest.LessNoise:  # A run says of the same channels that they were checked exactly
+    if kind is not LessNoise:  # A run says of the same channels that they were checked exactly
         assert "not checked" not in twin["guarantee"]
         assert found["guarantee"].endswith("not checked)")
 
@@ -288,17 +429,19 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[dish
 @pytest.mark.parametrize("items", [1, 5])
 def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(items: int) -> None:
     """Of each item alone, and of one item in five; a third of that size passes, which the honest audit says."""
-    honest = audit(dishonest.SomeItems(leaks=False, of=items), releases=30_000)
+    honest = audit(SomeItems(leaks=False, of=items), releases=30_000)
     assert honest.held
     size = present(present(honest.power).leaks[1 / items])
     for part, passes in ((1, False), (1 / 3, True)):
-        leaking = dishonest.SomeItems(excess=(size - 1) * part, of=items)
+        leaking = SomeItems(excess=(size - 1) * part, of=items)
         assert audit(leaking, releases=30_000).held is passes
 
 
 @pytest.mark.few(1)
 @pytest.mark.statistical
-@pytest.mark.parametrize(("kind", "attack"), [(dishonest.Later, "rounds"), (dishonest.SomePool, "searched pool=some")])
+@pytest.mark.parametrize(
+    ("kind", "attack"), [(mechanisms.Later, "rounds"), (mechanisms.SomePool, "searched pool=some")]
+)
 def test_what_devices_refuse_later_is_measured_past_their_refusal(kind: type[Mechanism], attack: str) -> None:
     """Twins are above: classes that no device refuses. False alarm: 1e-3 each."""
     found = audit(kind(), releases=6000)

@@ -10,18 +10,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dishonest
 import mechanisms
 import numpy as np
 import pytest
+from mechanisms import OUE, Array, Clear
 from runs import Command
 from scipy.stats import binom, t
 
 from actors.seeds import Coins
-from coordinator.protocol.amplification import ShufflerBound, TwoLevels, kary_levels, largest_local_epsilon
-from coordinator.protocol.arrays import Ints
-from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.amplification import (
+    ShufflerBound,
+    TwoLevels,
+    kary_levels,
+    largest_local_epsilon,
+    one_bit_levels,
+)
+from coordinator.protocol.arrays import Bits2, Floats, Indices2, Ints
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.channels import (
+    ExactChannel,
+    LogRatio,
+    bit_channel,
+    independent_bits,
+)
+from coordinator.protocol.custom import CoinsBlock, Mechanism, Question, RatingsBlock, Tally
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import DeviceCoins, DeviceRatings, Sketch
+from coordinator.protocol.mechanism import Mechanism as PublicMechanism
 from coordinator.protocol.mechanisms.oracles import Grr
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import TWO_LEVELS, Randomizer
@@ -32,6 +47,7 @@ from scenarios.studies.scrutiny.checks import CHECKS, at_the_runs_size, estimate
 from scenarios.studies.scrutiny.mechanism_under_test import (
     TINY,
     MechanismUnderTest,
+    Size,
     choices,
     every_rating,
     omissions,
@@ -42,8 +58,132 @@ from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
 from scenarios.studies.scrutiny.shuffled_checks import SHUFFLED_CHECKS, check
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 
-MECHANISMS = ("unary", "matrix")
-HONEST_ELSEWHERE = (dishonest.Later(), dishonest.Seeded(), dishonest.OtherSeeded(), dishonest.SomePool())
+HONEST = Fraction(1)
+
+
+def lying(name: str = "oue", *, channel: Fraction = HONEST, sampler: Fraction = HONEST) -> MechanismUnderTest:
+    """A mechanism whose channel and sampler spend more than they say, by these factors."""
+    honest = subject_of(mechanism_kind(name), {})
+
+    def spending(query: Query, factor: Fraction) -> Query:
+        return replace(query, epsilon=query.epsilon and query.epsilon * factor)
+
+    class Swindler(type(honest.public)):  # type: ignore[misc] # one of two
+        def channel(self, query: Query) -> ExactChannel:
+            stated: ExactChannel = super().channel(spending(query, channel))
+            return stated
+
+        def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
+            drawn: Bits2 = super().randomize(private, spending(query, sampler), coins)
+            return drawn
+
+    return replace(honest, public=Swindler())
+
+
+class OtherSeeded(Clear):
+    """Honest with any public seed but that one."""
+
+    def honest(self, question: Question) -> bool:
+        return question.public_seed != bytes(16)
+
+
+class RandomLater(OUE):
+    """Sketches follow a generator of its own from round 1 on."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        bits = super().sketch(question, ratings, coins)
+        return np.roll(bits, np.random.default_rng().integers(bits.shape[1]), axis=1) if question.round else bits
+
+
+class OtherErrors(OUE):
+    factor: float = 0.5
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value, error * self.factor
+
+
+class UpsideDown(OUE):
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return -value, error
+
+
+class Promises(OUE):
+    """Predicts whatever it is told to."""
+
+    information: float = 40.0
+
+    def precision(self, question: Question, rated: int) -> float:
+        return self.information if math.isfinite(question.nats) else math.inf
+
+
+QUESTIONS = 6  # bits of a question
+
+
+class QuestionAndBit(ExactChannel):
+    """A question of one's own, and a bit about it under randomized response."""
+
+    def __init__(self, query: Query) -> None:
+        self.flip = bit_channel(query.epsilon).flip_probability
+
+    @property
+    def log_ratio(self) -> LogRatio:
+        return LogRatio.of((1 - self.flip) / self.flip)
+
+    def chances(self, private: Ints) -> list[Fraction]:
+        own = [self.flip, 1 - self.flip] if private[0] else [1 - self.flip, self.flip]
+        return [chance / (1 << QUESTIONS) for _ in range(1 << QUESTIONS) for chance in own]
+
+
+class Asked(PublicMechanism):
+    """Devices are asked about whatever their question is, and hand on both question and answer."""
+
+    name = "grr"
+
+    def channel(self, query: Query) -> QuestionAndBit:
+        return QuestionAndBit(query)
+
+    def levels(self, query: Query) -> TwoLevels:
+        return one_bit_levels()
+
+    def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
+        """Whether the first item that a device rated is liked, whatever the question."""
+        rated = ratings.rated()
+        liked = np.zeros((coins.devices, 1), np.int32)
+        some = np.flatnonzero(np.diff(rated.starts))
+        liked[some, 0] = rated.values[rated.starts[some]]
+        return Sketch(liked)
+
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
+        question = coins.release(1) >> np.uint64(64 - QUESTIONS)
+        flip = coins.release(0) < np.uint64(bit_channel(query.epsilon).flips)
+        shifts = np.arange(QUESTIONS)[::-1].astype(np.uint64)
+        bits = (question[:, None] >> shifts) & np.uint64(1)
+        return np.column_stack([bits, private[:, 0] ^ flip]).astype(np.uint8)
+
+
+def asking() -> MechanismUnderTest:
+    """A mechanism whose devices hand on a question of their own, and an answer."""
+    size = Size(items=5, rated=3, users=1000)
+    plain = subject_of(mechanism_kind("grr"), {}, size=size)
+
+    def asks(size: Size, epsilon: Any, round_number: int, public_seed: bytes) -> Query:
+        assert as_float(epsilon) > 0
+        return Query(
+            design="grr",
+            items=size.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            answer_bits=1 + QUESTIONS,
+        )
+
+    return replace(plain, label="asked", public=Asked(), asks=asks)
+
+
+MECHANISMS = ("oue", "grr")
+HONEST_ELSEWHERE = (mechanisms.Later(), mechanisms.Seeded(), OtherSeeded(), mechanisms.SomePool())
 """Their channels are honest in some round, under some seed, or about all items."""
 LEVEL = np.array([0.5, 0.5, -0.5, -0.5])
 RADIUS = float(t.isf(1e-5 / 4, 19)) * math.sqrt(20 / 19) / math.sqrt(20)
@@ -69,27 +209,25 @@ def row_of(holds: Callable[[MechanismUnderTest], str], tested: MechanismUnderTes
     ],
 )
 def test_a_channel_that_spends_more_is_seen_and_less_is_waste(name: str, holds: Any, share: Any, told: str) -> None:
-    row = row_of(holds, dishonest.subject(name, channel=share))
+    row = row_of(holds, lying(name, channel=share))
     assert row.verdict == FAILED
     assert told in row.told
 
 
 LIES = [
     *(
-        (checks.sampler, dishonest.subject(name, sampler=Fraction(off, 100)), "the channel says")
+        (checks.sampler, lying(name, sampler=Fraction(off, 100)), "the channel says")
         for name in MECHANISMS
         for off in (97, 103)
     ),
-    (log_ratio, dishonest.Later(), "round 1"),
+    (log_ratio, mechanisms.Later(), "round 1"),
     *((log_ratio, one, "gives away 0.2 nats") for one in HONEST_ELSEWHERE[1:]),
     *((at_the_runs_size, one, "") for one in HONEST_ELSEWHERE),
-    (layouts, dishonest.RandomLater(), "round 1: cohorts of "),
-    (estimates, dishonest.OtherErrors(factor=0.5), "of the standard errors that it states from their mean"),
-    (estimates, dishonest.UpsideDown(), "items that are liked more have lower values"),
-    *((prediction, dishonest.Promises(information=one), "of the items are right") for one in (40.0, 1e6)),
-    pytest.param(
-        prediction, dishonest.Promises(information=1e-6), "of the items are right", marks=pytest.mark.thorough
-    ),
+    (layouts, RandomLater(), "round 1: cohorts of "),
+    (estimates, OtherErrors(factor=0.5), "of the standard errors that it states from their mean"),
+    (estimates, UpsideDown(), "items that are liked more have lower values"),
+    *((prediction, Promises(information=one), "of the items are right") for one in (40.0, 1e6)),
+    pytest.param(prediction, Promises(information=1e-6), "of the items are right", marks=pytest.mark.thorough),
 ]
 
 
@@ -112,13 +250,19 @@ def test_a_lie_is_seen(holds: Any, tested: MechanismUnderTest | Mechanism, told:
     ],
 )
 def test_a_row_that_is_no_distribution_is_seen(row: list[Fraction], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.protocol.channels.IndependentBits.chances", lambda *_: row)
+    bit = independent_bits(count=1, if_one=1 / 2, if_zero=1 / 4, epsilon=None, ones=1)
+    monkeypatch.setattr(type(bit), "chances", lambda *_: row)
     with pytest.raises(Failed, match=told):
-        chances(dishonest.unary(Fraction(1)), np.zeros(1, np.int64), 1, np.uint64(0))
+        chances(
+            independent_bits(count=1, if_one=1 / 2, if_zero=1 / 4, epsilon=Fraction(1), ones=1),
+            np.zeros(1, np.int64),
+            1,
+            np.uint64(0),
+        )
 
 
 def test_a_query_at_another_epsilon_than_asked_is_seen() -> None:
-    subject = dishonest.subject()
+    subject = lying()
 
     def half(size: object, epsilon: Fraction | None, round_number: int, public_seed: bytes) -> Query:
         query = subject.asks(TINY, epsilon, round_number, public_seed)
@@ -151,7 +295,7 @@ def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
     errors: dict[str, Exception | None] = {"broken": ZeroDivisionError("a\nb"), "reason": Unchecked("there is none")}
     errors |= {"refused": InputError("items is 5; give more"), "failed": Failed("here"), "fine": None}
     tried = [checks.Check(name, "", partial(holds, error)) for name, error in errors.items()]
-    result = checks.conformance([dishonest.subject()], tried)
+    result = checks.conformance([lying()], tried)
     assert [(row.verdict, row.told) for row in result.rows] == [
         (FAILED, "ZeroDivisionError: a"),
         (UNCHECKED, "there is none"),
@@ -161,7 +305,7 @@ def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
     ]
     assert not result.held
     assert [row.check for row in result.failures] == ["broken", "refused", "failed"]
-    assert repr(result) == "<unary: 1 held, 3 failed, 1 not checked>"
+    assert repr(result) == "<oue: 1 held, 3 failed, 1 not checked>"
     assert result.frame().shape == (5, 5)
     assert result.as_json()["rows"][0]["told"] == "ZeroDivisionError: a"
 
@@ -170,8 +314,9 @@ def test_the_sampler_must_return_the_querys_bits(monkeypatch: pytest.MonkeyPatch
     def wide(self: object, private: Ints, query: Query, coins: Coins) -> Ints:
         return np.zeros((len(private), query.bits + 1), np.int64)
 
-    monkeypatch.setattr(dishonest.Swindler, "randomize", wide)
-    assert "randomize returns shape" in row_of(checks.sampler, dishonest.subject()).told
+    subject = lying()
+    monkeypatch.setattr(type(subject.public), "randomize", wide)
+    assert "randomize returns shape" in row_of(checks.sampler, subject).told
 
 
 @pytest.mark.parametrize("chance", [0.0003, 0.3])
@@ -406,5 +551,5 @@ def test_a_local_epsilon_rounded_otherwise_is_found(change: Any, words: str, mon
 
 def test_devices_that_ask_themselves_keep_their_bound() -> None:
     """A question of one's own and a bit about it have the levels of one bit."""
-    row = CHECKS_SHUFFLED["from below"].of(dishonest.asking(public=False))
+    row = CHECKS_SHUFFLED["from below"].of(asking())
     assert row.verdict == HELD, row

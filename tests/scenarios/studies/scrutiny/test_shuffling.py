@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dishonest import StatedLessNoise, likes
+from mechanisms import StatedLessNoise, likes
 from runs import Command, complains
 
 import blindrec
@@ -62,7 +62,7 @@ class KnowsAddresses(StatedLessNoise):
 
     counts: bool = False
 
-    def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:  # noqa: ARG002 (no coin)
+    def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:
         return likes(ratings, 0) if self.counts else ratings.devices % 2
 
     def count(self, question: blindrec.Question, released: Any, devices: Any) -> Any:
@@ -90,7 +90,7 @@ class KnowsBlocks(StatedLessNoise):
 
     by: str = "place"
 
-    def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:  # noqa: ARG002 (no coin)
+    def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:
         devices = ratings.devices.size
         return {
             "place": np.arange(devices) % 2,

@@ -2,34 +2,174 @@
 
 import json
 import math
+from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dishonest
+import mechanisms
 import numpy as np
 import pytest
+from mechanisms import unchecked
 from runs import Command
 from scipy.stats import binom
 
+from actors.device import Cohort
 from actors.seeds import Coins
+from coordinator.aggregators.gathering import ShareRoute, ShareServer
+from coordinator.aggregators.seed_server import SeedServer
+from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import BitsExactly, KnownOthers, LevelsFromBelow, kary_levels, shuffled_delta
-from coordinator.protocol.arrays import Words
+from coordinator.protocol.arrays import Bits, Counts, Ints, Words, Words2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.totals import Totals
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.noise import NoiseLaw, discrete_laplace, polya_share, skellam_share
+from coordinator.protocol.shared_vector import SharedVector
+from coordinator.protocol.shares import WORDS_SERVER, ShareRoll
+from coordinator.protocol.trust import ShuffledRound
 from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.protocol.value_channels import kary_channel
+from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.studies.scrutiny import servers_view, shuffler_view
 from scenarios.studies.scrutiny.attacks import at_least, attack_view
 from scenarios.studies.scrutiny.audit import audit, design_names
-from scenarios.studies.scrutiny.mechanism_under_test import PUBLIC, Size, small_run
-from scenarios.studies.scrutiny.servers_view import NoiseLogs, ServersView, exact_epsilon, farthest_inputs
+from scenarios.studies.scrutiny.mechanism_under_test import PUBLIC, Size, small_run, subject_of
+from scenarios.studies.scrutiny.servers_view import NoiseLogs, ServersView, exact_epsilon, farthest_inputs, server_of
 from scenarios.studies.scrutiny.verdicts import Audit
+
+
+# Servers and devices that leak in sums of shares, beside those of runs, which do not.
+class Noiseless(WordServer):
+    """It publishes its sum without noise of its own."""
+
+    def _noise(self, half: SharedVector, query: Query, roll: ShareRoll) -> Counts:
+        return np.zeros(half.width(query), np.uint32)
+
+
+def without_noise(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
+    if side == WORDS_SERVER:
+        return Noiseless(secret, permit, route, agreement)
+    return server_of(side, secret, permit, route, agreement)
+
+
+def one_seed(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
+    return server_of(side, bytes(16), permit, route, agreement)
+
+
+def opening_few(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
+    kind: type[ShareServer[Any]] = WordServer if side == WORDS_SERVER else SeedServer
+
+    class Hasty(kind):  # type: ignore[misc, valid-type] # one of two
+        def _require(self, query: Query) -> SharedVector:
+            half: SharedVector = copy(super()._require(query))
+            vars(half)["require_enough"] = lambda *_: None
+            return half
+
+    return Hasty(secret, permit, route, agreement)
+
+
+class RepeatingCoins(Coins):
+    """Two devices have one seed."""
+
+    def share_keys(self) -> Words2:
+        keys = super().share_keys()
+        keys[1::2] = keys[: len(keys) // 2 * 2 : 2]
+        return keys
+
+
+class SeedTwice(Cohort):
+    """Its devices use seeds of their shares twice."""
+
+    def _coins(self, query: Query, first: int, stop: int) -> Coins:
+        return RepeatingCoins(*super()._coins(query, first, stop))
+
+
+class Collecting:
+    """It takes what the shuffler of runs takes, and remembers who sent it."""
+
+    def __init__(self, query: Query, agreement: Agreement) -> None:
+        self.query, self.agreement = query, agreement
+        self.addresses, self.rows = list[int](), list[Bits]()
+        self.asked = 0
+
+    def take(self, release: Release) -> None:
+        release.require(self.query)
+        self.add(release)
+
+    def add(self, release: Release) -> None:
+        self.asked += release.count
+        answered = np.flatnonzero(release.answered_mask())
+        self.addresses += (release.first + answered).tolist()
+        self.rows += list(release.unpacked()[answered])
+
+    def order(self) -> Ints:
+        """Places of reports in ascending order, as the honest shuffler hands them on."""
+        return np.array(sorted(range(len(self.rows)), key=lambda place: self.rows[place].tolist()), np.int64)
+
+    def round(self, order: Ints, *, width: int, checked: bool = True, **more: Any) -> ShuffledRound:
+        if len(self.rows) < self.agreement.reports(self.asked):
+            return self.of(None)
+        rows = [np.pad(self.rows[place], (0, width - self.rows[place].size)) for place in order.tolist()]
+        values: dict[str, Any] = {
+            "query_id": self.query.id,
+            "first": 0,
+            "count": len(rows),
+            "width": width,
+            "refused": 0,
+        }
+        values |= {"bits": pack(np.array(rows, np.uint8)), "answered": None, "pairs": None} | more
+        return self.of(Release(**values) if checked else unchecked(Release, **values), checked=checked)
+
+    def of(self, release: Release | None, *, checked: bool = True) -> ShuffledRound:
+        numbers = {"devices": self.asked, "refused": 0, "answered": len(self.rows)}
+        values: dict[str, Any] = {"query_id": self.query.id, **numbers, "release": release}
+        return ShuffledRound(**values) if checked else unchecked(ShuffledRound, **values)
+
+
+class Ordered(Collecting):
+    """Reports leave in the order in which they came."""
+
+    def close(self) -> ShuffledRound:
+        return self.round(np.arange(len(self.rows)), width=self.query.bits)
+
+
+class Numbered(Collecting):
+    """Reports are sorted, and each has its device's number beside it."""
+
+    def close(self) -> ShuffledRound:
+        order = self.order()
+        pairs = np.array([[self.addresses[place], -1] for place in order.tolist()], "<i4")
+        return self.round(order, width=self.query.bits, checked=False, pairs=pairs.tobytes())
+
+
+class CountingAbsentees(Shuffler):
+    """It counts devices that were asked as if they had answered."""
+
+    def __init__(self, query: Query, agreement: Agreement) -> None:
+        agreement = replace(agreement, withhold=False)
+        super().__init__(agreement.stamped(query), agreement)
+
+
+class TwoLengths(Collecting):
+    """It takes reports that are longer than others, and hands them on as they are."""
+
+    def take(self, release: Release) -> None:
+        self.add(release)
+
+    def close(self) -> ShuffledRound:
+        return self.round(self.order(), width=max(row.size for row in self.rows))
+
 
 ROUNDS: dict[str, Any] = {"trust": "shuffled", "users": 100, "epsilon_local": 2, "delta": 1e-2, "releases": 50_000}
 DEVICES: dict[str, Any] = {"settings": {"noise": "devices"}, "users": 7}
@@ -62,14 +202,14 @@ class Leak(NamedTuple):
 
 
 LEAKS = {
-    "order": Leak({"shuffler": dishonest.Ordered, **ROUNDS}, "multiset", "order"),
-    "number": Leak({"shuffler": dishonest.Numbered, **ROUNDS}, "multiset", "number or length"),
-    "absentees": Leak({"shuffler": dishonest.CountingAbsentees, **ROUNDS}, "short rounds", rounds=1500),
-    "lengths": Leak({"shuffler": dishonest.TwoLengths, **ROUNDS}, "lengths", "number or length"),
-    "one server's noise missing": Leak({"servers": dishonest.without_noise}, "seeds"),
-    "both servers' noise from one seed": Leak({"servers": dishonest.one_seed}, "words"),
-    "a seed used twice": Leak({"devices": dishonest.SeedTwice}, "words"),
-    "half of the devices gone": Leak({"servers": dishonest.opening_few, **DEVICES, "releases": 20_000}, "short rounds"),
+    "order": Leak({"shuffler": Ordered, **ROUNDS}, "multiset", "order"),
+    "number": Leak({"shuffler": Numbered, **ROUNDS}, "multiset", "number or length"),
+    "absentees": Leak({"shuffler": CountingAbsentees, **ROUNDS}, "short rounds", rounds=1500),
+    "lengths": Leak({"shuffler": TwoLengths, **ROUNDS}, "lengths", "number or length"),
+    "one server's noise missing": Leak({"servers": without_noise}, "seeds"),
+    "both servers' noise from one seed": Leak({"servers": one_seed}, "words"),
+    "a seed used twice": Leak({"devices": SeedTwice}, "words"),
+    "half of the devices gone": Leak({"servers": opening_few, **DEVICES, "releases": 20_000}, "short rounds"),
 }
 
 
@@ -111,7 +251,7 @@ def test_shuffler_servers_and_devices_of_runs_pass_where_leaks_are_found(
 @pytest.mark.parametrize(("delta", "claim", "exact"), [(1e-3, 0.5262, 0.4304), (1e-2, 0.3065, 0.2254)])
 def test_claim_and_exact_epsilon_of_bits_are_those_of_the_formulas(delta: float, claim: float, exact: float) -> None:
     """Of 200 devices under epsilon 2; how many rounds are attacked does not matter."""
-    mechanism = dishonest.StatedLessNoise(leaks=False)
+    mechanism = mechanisms.StatedLessNoise(leaks=False)
     result = audit(mechanism, trust="shuffled", epsilon_local=2, delta=delta, releases=4000)
     assert result.claimed == pytest.approx(claim, abs=2e-4)
     assert result.exact == pytest.approx(exact, abs=2e-4)
@@ -230,7 +370,7 @@ SAID = {
         ["words", "seeds", "published"],
         {"epsilon_local": None, "answered": 3, "delta": 1e-3, "neighbours": "replace", "bytes_per_device": 32},
         "if both collude, every rating lies open",
-        ("coordinator.aggregators.gathering.ShareServer._noise", dishonest.Noiseless._noise),
+        ("coordinator.aggregators.gathering.ShareServer._noise", Noiseless._noise),
         "attack words, by sum, measured at least",
     ),
 }
@@ -257,11 +397,11 @@ def test_the_command_says_claim_law_and_measurement_and_ends_with_code_two_if_mo
 
 def test_a_shuffled_round_refuses_to_name_devices() -> None:
     """What a leaking shuffler hands on unchecked, the message itself refuses."""
-    query = dishonest.asking(public=True).query(Size(items=5, rated=3, users=200), Fraction(1))
-    collecting = dishonest.Numbered(query, Agreement(trust=SHUFFLED))
-    collecting.rows.append(np.zeros(7, np.uint8))
+    query = subject_of(mechanism_kind("grr"), {}).query(Size(items=5, rated=3, users=200), Fraction(1))
+    collecting = Numbered(query, Agreement(trust=SHUFFLED))
+    collecting.rows.append(np.zeros(query.bits, np.uint8))
     collecting.addresses.append(3)
     collecting.asked = 1
     assert collecting.close().release is not None
     with pytest.raises(InputError, match="says who answered"):
-        collecting.round(np.array([0]), width=7, pairs=bytes(8))
+        collecting.round(np.array([0]), width=query.bits, pairs=bytes(8))
