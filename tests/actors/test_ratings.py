@@ -44,6 +44,8 @@ def test_drawn_ratings_are_the_oracles(data: st.DataObject, items: int, first: i
     for k in range(5):
         assert dict(zip(chosen[k].tolist(), likes[k].tolist(), strict=True)) == world.ratings(first + k)
         assert chosen[k].tolist() == world.rated_items(first + k)
+    would = worlds.block_ratings(world).would_like(world.secret, np.tile(np.arange(-1, items, dtype=np.int32), (5, 1)))
+    assert would.tolist() == [[False, *world.would_like(k, range(items)).values()] for k in range(5)]
 
 
 @pytest.mark.few(2)
