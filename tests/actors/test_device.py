@@ -138,14 +138,13 @@ OUTSIDE: dict[tuple[str, str], tuple[float, ...]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter", "value"), [(*names, value) for names, values in OUTSIDE.items() for value in values]
-)
-def test_numbers_outside_their_ranges_are_refused_by_name(name: str, parameter: str, value: float) -> None:
+@pytest.mark.parametrize(("name", "parameter"), OUTSIDE)
+def test_numbers_outside_their_ranges_are_refused_by_name(name: str, parameter: str) -> None:
     query = QUERIES[name]
-    line = refused(forged(query, parameters={**query.parameters, parameter: float(value)}))
-    assert parameter.replace("_", " ") in line or {"kept": "keeps"}.get(parameter, parameter) in line
-    assert f"{value:g}" in line or str(value) in line
+    for value in OUTSIDE[name, parameter]:
+        line = refused(forged(query, parameters={**query.parameters, parameter: float(value)}))
+        assert parameter.replace("_", " ") in line or {"kept": "keeps"}.get(parameter, parameter) in line
+        assert f"{value:g}" in line or str(value) in line
 
 
 CENTRES: dict[str, object] = {
@@ -170,11 +169,11 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
         assert Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(asked_from, 0, 5).refused == 0
 
 
-@pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("name", [*(name for name in QUERIES if by_query()[name].pooled is not False), *SHARED])
-def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
+def test_no_pool_reaches_compiled_code_unchecked(name: str) -> None:
     """It checks no bounds: a server may send anything, and must get a line, no other memory."""
-    assert "pool" in refused(forged((QUERIES | SHARED)[name], pool=POOLS[pool]))
+    for kind, pool in POOLS.items():
+        assert "pool" in refused(forged((QUERIES | SHARED)[name], pool=pool)), kind
 
 
 @pytest.mark.parametrize("name", sorted(name for name in QUERIES if name.startswith("pairwise")))

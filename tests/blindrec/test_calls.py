@@ -201,31 +201,6 @@ def test_a_result_is_a_mapping_that_is_not_changed_from_outside() -> None:
         result["design"] = "sign"  # type: ignore[index] # what is refused
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("epsilon", ["3", "inf"])
-def test_a_run_is_drawn_item_by_item(epsilon: str) -> None:
-    result = blindrec.run(blindrec.Scenario(items=12, rated=4, epsilon=epsilon, users=600), HERE, progress=False)
-    axes = result.plot()
-    items = result.frame("items")
-    assert len(axes.containers) == items["cluster"].nunique()
-    points = np.concatenate([bars.lines[0].get_ydata() for bars in axes.containers])  # type: ignore[attr-defined] # error bars
-    np.testing.assert_array_equal(np.sort(points), np.sort(items["score"]))
-    assert result.frame()["epsilon"].tolist() == [float(epsilon)]
-    assert axes.get_legend_handles_labels()[1] == ["cluster 0", "cluster 1"]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "flags", [{"design": "sign", "policy": "eliminate"}, {"design": "pairwise"}, {"design": "curator-items"}]
-)
-def test_every_kind_of_run_has_tables_and_a_figure(flags: dict[str, Any]) -> None:
-    result = blindrec.run(blindrec.Scenario(items=12, rated=4, epsilon=3, users=600, **flags), HERE, progress=False)
-    assert result.plot().has_data()
-    assert result.frame("rounds")["asked"].sum() == result["asked"]
-    assert repr(result).startswith(f"RunResult({flags['design']}, items=12, users=600, epsilon=3, accuracy=")
-    assert "<td>design</td><td>" in result._repr_html_()
-
-
 def test_a_file_has_a_result_without_accuracy(tmp_path: Path) -> None:
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))
     result = blindrec.run(blindrec.Scenario(ratings=file, epsilon=4), HERE, progress=False)

@@ -1,7 +1,10 @@
 """Sensing sets and random partitions: their exact laws, and the samplers tied to them."""
 
+import hashlib
 import math
+import re
 from decimal import Decimal, localcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,18 +13,25 @@ import worlds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference import law_of
+from scipy import special
 from statistical import chi_square_fits
 from thoroughness import examples
+from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Bools, Counts, Ints
-from coordinator.protocol.coins import round_key
+from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.hashing import device_streams, draw
+from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import random_order
+from coordinator.protocol.moments.count_moments import NoSignal
+from coordinator.protocol.public_draws import UNIT, gaussian_levels, random_order
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.aggregation import aggregate
+from scenarios.config.mechanism_settings import all_settings
+from scenarios.config.resolve import resolve
+from scenarios.config.scenario import Scenario
 
 PROBABILITIES = st.one_of(
     st.floats(0, 1, exclude_min=True), st.floats(1e-5, 0.2), st.integers(1, 5000).map(lambda w: 1 / w)
@@ -125,3 +135,80 @@ def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:
     assert chi_square_fits(counts, np.ones(cells))
     holds_zero = [bool(code // 7**place % 7 == 0) for place in range(size) for code in codes]
     assert not chi_square_fits(counts, 1.1 ** np.reshape(holds_zero, (size, -1)).any(axis=0))
+
+
+# A design turns its public parameters into queries, and refuses parameters outside their ranges by name.
+
+
+def test_there_is_no_signal_only_where_all_items_are_sensed() -> None:
+    for theta, none in ((3.0, True), (2.9, False), (1.0, False)):
+        world = resolve(Scenario(items=6, rated=3, theta=theta)).world
+        assert isinstance(MaxSense(theta=theta).moments(world), NoSignal) is none
+
+
+def test_defaults_are_those_that_their_descriptions_tell() -> None:
+    told = {name: re.search(r"\[([\d.]+)\]\.$", field.description or "") for name, field in all_settings().items()}
+    found = {name: float(default[1]) for name, default in told.items() if default}
+    assert found.keys() >= {"theta", "pair_items", "first_group", "second_group", "answers_per_item"}
+    assert found == {name: float(all_settings()[name].default) for name in found}
+
+
+IMPOSSIBLE: dict[str, tuple[Any, ...]] = {"items": (0,), "rated": (0, 11), "theta": (3.1,)}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in IMPOSSIBLE.items() for value in values])
+def test_impossible_parameters_are_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        in_world(MaxSense, **{"items": 10, "rated": 3, "theta": 1.0, name: value})
+    text = str(caught.value)
+    assert text.startswith(f"{name} is {value}; ")
+    assert "\n" not in text
+    assert any(remedy in text for remedy in ("must lie", "at least"))
+
+
+# Hashes under every coin: published vectors, and the oracle for the rest.
+
+
+KEY = bytes(range(16))
+PUBLISHED = {8: 0x93F5F5799A932462, 16: 0x3F2ACC7F57C29BDB, 32: 0x7127512F72F27CCE}
+"""SipHash-2-4 of the bytes 0, 1, ... under the key 00 to 0f, by length: the authors' test vectors."""
+LEVELS = gaussian_levels()
+
+
+@pytest.mark.parametrize("length", PUBLISHED)
+def test_the_oracle_knows_the_published_vectors(length: int) -> None:
+    assert reference.siphash(reference.as_key(KEY), bytes(range(length))) == PUBLISHED[length]
+
+
+def test_the_public_stream_of_a_device_is_a_published_vector() -> None:
+    """The device with the index 0x0706050403020100, under the authors' key."""
+    device = int.from_bytes(bytes(range(8)), "little")
+    assert device_streams(as_words(KEY), device, 1).tolist() == [PUBLISHED[8]]
+
+
+def test_draws_are_splitmix64() -> None:
+    """The first outputs for the seed 1234567, as published with the generator."""
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    assert [int(draw(np.uint64(1234567), np.uint64(lane))) for lane in range(4)] == published
+    assert [reference.draw(1234567, lane) for lane in range(4)] == published
+
+
+@pytest.mark.parametrize("first", [0, 1, 2**31, 2**32 - 1, 2**50])
+def test_public_streams_are_keyed_by_seed_round_and_device(first: int) -> None:
+    for round_number in (0, 1, 10):
+        key = round_key(derive(3, "public"), round_number)
+        oracle = reference.as_key(reference.derive(reference.derive(3, "public"), f"round {round_number}"))
+        assert key.tolist() == list(oracle)
+        streams = device_streams(key, first, 3)
+        assert streams.tolist() == [reference.siphash_words(oracle, first + k) for k in range(3)]
+
+
+def test_no_processor_rounds_a_level_another_way() -> None:
+    """Quantiles are right to some 1e-15 of themselves; none lies within a hundred million times that of an edge."""
+    octaves, cells = np.divmod(np.arange(LEVELS.size), 256)
+    exact = -special.ndtri(np.ldexp(1 + cells / 256, octaves - 64)) * UNIT
+    assert np.abs(exact - LEVELS).max() < 0.5 - 1e-6
+    assert (np.diff(LEVELS) < 0).all()
+    assert LEVELS[-1] == 0
+    digest = hashlib.blake2b(LEVELS.astype("<i8").tobytes(), digest_size=16).hexdigest()
+    assert digest == "009a2c16e58ecc0f686a961922cf1cfc"

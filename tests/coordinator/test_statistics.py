@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -69,13 +70,12 @@ def who_is_silent(devices: int, *, some: bool) -> list[int]:
     return np.flatnonzero(np.random.default_rng(devices).random(devices) > 0.8).tolist() if some else []
 
 
-@pytest.mark.parametrize("silent", [False, True])
-@pytest.mark.parametrize("width", [1, 5, 64, 65, 130])
 @pytest.mark.parametrize("devices", [0, 1, 2, 3, 63, 64, 257])
-def test_columns_add_up(devices: int, width: int, silent: bool) -> None:
-    bits = np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
-    release = worlds.release_of(ASKED, bits, silent=who_is_silent(devices, some=silent))
-    assert column_counts(release).tolist() == release.unpacked().sum(axis=0).tolist()
+def test_columns_add_up(devices: int) -> None:
+    for width, silent in product((1, 5, 64, 65, 130), (False, True)):
+        bits = np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
+        release = worlds.release_of(ASKED, bits, silent=who_is_silent(devices, some=silent))
+        assert column_counts(release).tolist() == release.unpacked().sum(axis=0).tolist(), (width, silent)
 
 
 def test_bits_of_silent_devices_do_not_count() -> None:

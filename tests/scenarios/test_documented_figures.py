@@ -2,8 +2,10 @@
 
 import importlib
 import importlib.util
+import pydoc
 import re
 import shlex
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from unittest.mock import Mock
@@ -99,15 +101,19 @@ def test_modules_of_pages_can_be_imported() -> None:
             importlib.import_module(name.removesuffix(".py"))
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_every_command_is_one_that_there_is(page: str, command: str) -> None:
+def require_command(page: str, command: str) -> None:
     words = [re.sub("^[A-Z]$", "1", word) for word in shlex.split(command)]
     if command.startswith("python -m"):
-        assert importlib.util.find_spec(words[2]) is not None
+        assert importlib.util.find_spec(words[2]) is not None, (page, command)
     elif words[0] == "make":
-        assert f"\n{words[1]}:" in read("Makefile")
+        assert f"\n{words[1]}:" in read("Makefile"), (page, command)
     elif words[0] == "blindrec" and not {"[", "...", "--help"} & {*words, *command} and words[1] not in REMOTE:
-        parsed(command_line(), words[1:])
+        parsed(command_line(), words[1:])  # an error names the word
+
+
+def test_every_command_is_one_that_there_is() -> None:
+    for page, command in COMMANDS:
+        require_command(page, command)
 
 
 def test_figures_that_take_minutes_have_the_day_on_which_they_were_measured() -> None:
@@ -133,7 +139,7 @@ def test_every_measured_table_names_the_command_that_made_it_and_the_day() -> No
         if name in FORMULAS:
             assert entry["why"]
         elif "commit" not in entry:  # there the program stood that is gone now
-            test_every_command_is_one_that_there_is(measured.DATA, entry["command"])
+            require_command(measured.DATA, entry["command"])
 
 
 def test_rows_of_a_table_that_was_measured_again_are_those_that_its_command_printed(tmp_path: Path) -> None:
@@ -182,3 +188,82 @@ def test_measured_tables_in_pages_are_those_of_the_file() -> None:
         assert measured.in_page(text, tables, name) == text
         changed = {name: {**tables[name], "rows": [["local", "1"], *tables[name]["rows"][1:]]}}
         assert measured.in_page(text, changed, name) != text
+
+
+# README, CONTRIBUTING, docs and deploy: every file and module that they name exists. Links are those of test_site.
+
+
+ROOMS = ("actors", "benchmarks", "blindrec", "coordinator", "deploy", "docs", "examples", "scenarios", "tests")
+PAGES = pages()
+FILES = {path.name for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+_ROOM = rf"(?<![\w/.-])(?:{'|'.join(ROOMS)})"
+_PATH = re.compile(rf"{_ROOM}/[\w./-]*")
+_MODULE = re.compile(rf"{_ROOM}(?:\.\w+)+(?![\w(/-])")
+_BARE = re.compile(r"`(\w+\.py)`")
+_SHOWN = re.compile(r"^# (\w+\.py)$", re.MULTILINE)
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name is a module of ours, or something in one; what looks like a file name is no module."""
+    place = ROOT.joinpath(*dotted.split("."))
+    if place.is_dir() or place.with_suffix(".py").is_file() or place.name in {"md", "py", "sbatch", "toml"}:
+        return True
+    return pydoc.locate(dotted) is not None
+
+
+def lost(text: str) -> Iterator[str]:
+    """What a page names and nobody finds: paths and modules of ours, bare names of files."""
+    for path in _PATH.findall(text):
+        place = ROOT / path.rstrip(".")
+        if not (place.parent if "NAME" in place.name else place).exists():
+            yield path
+    yield from (name for name in _MODULE.findall(text) if not is_there(name))
+    yield from (
+        name for name in _BARE.findall(text) if "NAME" not in name and name not in {*FILES, *_SHOWN.findall(text)}
+    )
+
+
+def test_what_pages_name_exists() -> None:
+    missing = {page: {*lost((ROOT / page).read_text(encoding="utf-8"))} for page in PAGES}
+    assert {page: names for page, names in missing.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["coordinator/designs.py", "coordinator.server.rounds.state.Asks", "coordinator.designs", "`multi_moments.py`"],
+)
+def test_what_does_not_exist_is_found(planted: str) -> None:
+    right = "`coordinator/protocol/mechanisms/NAME.py` and coordinator.server.rounds.state.Ask, `emulated_runs.py`, "
+    right += "`mine.py`\n```\n# mine.py\n```\n"
+    assert not list(lost(right))
+    assert len(list(lost(right + planted))) == 1
+
+
+# The page of guarantees: every promise names a module that enforces it and a test that would fail, and both exist.
+
+
+PAGE = (ROOT / "docs/explanation/guarantees.md").read_text(encoding="utf-8")
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of the table's rows, without its heading."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in re.findall(r"^\|.*$", page, re.M)[2:]]
+
+
+def faults(page: str) -> Iterator[str]:
+    """Tests that do not exist, and promises without a module or a test; modules are looked for above."""
+    for promise, _, enforcing, tests, limit in rows(page):
+        if not (promise and limit and "`" in enforcing and "`" in tests):
+            yield f"{promise}: it names no module, no test or no limit"
+        for test in tests.split("`")[1::2]:
+            path, _, name = test.partition("::")
+            file = ROOT / path
+            if not file.is_file() or not re.search(rf"^(def|class) {name}\b", file.read_text(encoding="utf-8"), re.M):
+                yield test
+
+
+def test_every_promise_names_what_enforces_it_and_what_would_fail() -> None:
+    assert len(rows(PAGE)) > 10
+    assert list(faults(PAGE)) == []
+    for right, wrong in (("::test_golden_on_ray", "::test_gold"), ("test_golden.py::", "test_olden.py::")):
+        assert len(list(faults(PAGE.replace(right, wrong)))) >= 1

@@ -55,20 +55,6 @@ def test_a_run_says_why_devices_refused(mine: str, blindrec: Command) -> None:
     assert because in " ".join(blindrec(*flags).out.replace("│", " ").split())
 
 
-def test_the_table_tells_policy_rounds_and_what_is_undecided(blindrec: Command) -> None:
-    flags = ["--design", "sign", "--policy", "eliminate", "--users", 300, "--answers-per-device", 2]
-    lines = [line.strip("│ ").split("│") for line in blindrec(*HERE, *flags).out.splitlines()]
-    shown = {parts[0].strip(): parts[1].strip() for parts in lines if len(parts) == 2}
-    assert shown["policy"] == "eliminate"
-    assert shown["answers a device, at most"] == "2"
-    assert int(shown["rounds"]) > 1
-    assert int(shown["answered"]) <= 600
-    assert int(shown["items not decided, but guessed"]) > 0
-    alone = blindrec(*HERE, "--users", 300).out
-    assert "policy" not in alone
-    assert "rounds" not in alone
-
-
 def test_answers_of_one_device_are_predicted_at_their_share_of_epsilon(blindrec: Command) -> None:
     """So many devices that answer m times at epsilon / m are like m times as many at that epsilon."""
     for design in ("maxsense", "multi-maxsense", "pairwise"):

@@ -220,16 +220,6 @@ def test_reports_count_as_they_would_without_a_shuffler() -> None:
     assert through.outcome.releases_sha256 != local.outcome.releases_sha256
 
 
-def test_a_record_says_whom_to_trust_and_what_is_left() -> None:
-    values = record(here(behind(seed=5)))
-    local = values["epsilon_local"]
-    assert (values["epsilon"], values["amplified_for"], values["smallest_round"]) == (1.0, 1800, 2000)
-    assert values["trust_model"] == "shuffled"
-    assert (values["delta"], values["neighbours"], values["person_delta"]) == (1e-6, "replace", 1e-6)
-    assert f"{local:g} nats" in values["if_trust_fails"]
-    assert values["spent_max"] == local
-
-
 def test_a_short_round_is_withheld_and_nobody_learns() -> None:
     with pytest.raises(WithheldError, match="was withheld"):
         here(behind(dropout=0.3))

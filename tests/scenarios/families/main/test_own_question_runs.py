@@ -1,8 +1,6 @@
 """Runs whose devices draw their own questions: trusted to nobody or to a shuffler, on every layout, in many rounds."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,10 +157,3 @@ def test_what_cannot_draw_its_question_ends_with_one_line(
 ) -> None:
     line = refused(blindrec, *arguments)
     assert all(part in line for part in parts), line
-
-
-def test_the_command_takes_own_questions(blindrec: Command, tmp_path: Path) -> None:
-    ended = blindrec("amplify", "maxsense", "--own-questions", "--epsilon-local", "4", "--json", tmp_path / "one.json")
-    assert (ended.code, ended.err) == (0, "")
-    stored = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
-    assert stored["epsilon"] == amplified("maxsense", 100_000, epsilon=4, own_questions=True).epsilon

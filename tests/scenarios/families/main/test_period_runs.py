@@ -206,16 +206,6 @@ def test_layouts_tell_the_same_and_periods_are_about_their_own_ratings() -> None
     assert run.outcome.state.asked[0].query == still.outcome.state.asked[0].query
 
 
-@pytest.mark.parametrize("stored", [1, 2])
-def test_a_run_over_periods_goes_on_to_the_same_digest(stored: int, blindrec: Command, tmp_path: Path) -> None:
-    whole = blindrec(*FLAGS, "--json", "-").result
-    out = tmp_path / "out"
-    stopped(blindrec, stored, *FLAGS, "--out", out)
-    again = blindrec("resume", out, "--backend", "inprocess", "--json", "-").result
-    for name in ("releases_sha256", "by_period", "spent_max", "agreement_digest"):
-        assert again[name] == whole[name]
-
-
 def test_a_query_without_a_period_has_the_id_that_it_had_before() -> None:
     query = here(small(design="set", users=100)).outcome.state.asked[0].query
     assert query.period == 0

@@ -11,14 +11,13 @@ from rich.console import Console
 from runs import Command, lines_of_units, planted_ratings, printed, refused, result_in, write_movielens
 
 import blindrec as face
-from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.cli import main
+from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
 from scenarios.studies.compare.design_rows import design_rows
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rows.public_users import COMPLETIONS
-from scenarios.studies.compare.scoring import SERVED, show_panel
+from scenarios.studies.compare.scoring import SERVED, rows_of, show_panel
 from scenarios.studies.compare.summary import show
 from scenarios.studies.compare.worlds import world_of
 
@@ -29,9 +28,9 @@ COLUMNS |= {f"{name}{end}" for name in ("hit_rate", "ndcg", "recall") for end in
 HERE = ("--backend", "inprocess", "--like-from", 4, "--seeds", 3)
 FEW = (*HERE, "--neighbours", 5, "--rank", 3, "--ridge", 5, "--top", 20, "--likes", 8)
 PANEL = (*HERE, "--mechanisms", "all", "--trust-models", "coordinator", "--clients", 4)
-# Ratings are completed, most of the time, in `test_rows`
-MEASURED = {(row.trust_model, row.mechanism) for row in registered_rows().values() if row.mechanism not in COMPLETIONS}
-MEASURED = {one for one in MEASURED if one[0] != PUBLIC_RATES}
+# Of each trust model; golden comparisons have all
+NAMES = ("chance", "popularity", "item kNN", "EASE", "set")
+MEASURED = {(row.trust_model, row.mechanism) for row in registered_rows().values() if row.mechanism in NAMES}
 CUSTOM = (*HERE, "--mechanisms", "popularity", "--trust-models", "none,local", "--epsilon", "2,4")
 
 
@@ -59,7 +58,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The whole comparison, made once for the tests that read it."""
     folder = tmp_path_factory.mktemp("comparison")
     ratings, kinds = write_files(folder)
-    rows = ("--mechanisms", ",".join(name for _, name in sorted(MEASURED)), "--json", folder / "result.json")
+    rows = ("--mechanisms", ",".join(NAMES), "--json", folder / "result.json")
     words = ("compare", ratings, "--features", kinds, *FEW, "--epsilon", "2,inf", "--scale", "1,40", "--devices", 100)
     with pytest.raises(SystemExit) as end:
         main([str(word) for word in (*words, "--public", "0.2", *rows)])
@@ -142,8 +141,8 @@ def test_rows_are_made_once(blindrec: Command, ratings: Path, tmp_path: Path, mo
 
 
 def test_numbers_depend_neither_on_workers_nor_on_the_order(blindrec: Command, ratings: Path) -> None:
-    rows = ("--mechanisms", "popularity,set,directions")
-    options = (*FEW, *rows, "--epsilon", 2, "--scale", 40, "--public", 0.2, "--json", "-")
+    rows = ("--mechanisms", "popularity,set", "--trust-models", "none,two-servers,local")
+    options = (*FEW, *rows, "--epsilon", 2, "--scale", 1, "--json", "-")
 
     def numbers(workers: int) -> list[dict[str, Any]]:
         told = blindrec("compare", ratings, *options, "--workers", workers).result["rows"]
@@ -191,12 +190,11 @@ def test_comparisons_that_are_wrong(blindrec: Command, ratings: Path, flags: tup
 def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> None:
     """No name holds the comma between names: every row can be named, and a name selects that row alone."""
     assert not [row.mechanism for row in registered_rows().values() if "," in row.mechanism]
-    one = (*HERE, "--epsilon", 1, "--scale", 1, "--public", 0.2, "--json", "-")
-    named = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *one).result
-    assert {(row["trust_model"], row["mechanism"]) for row in named["rows"]} == {
-        *((model, "popularity") for model in ("none", "curator", "two-servers", "two-tier")),
-        *((model, "pairs with EASE") for model in ("curator", "two-servers")),
-        ("two-tier", "lifts with set"),
+    named = comparison({"ratings": ratings, "mechanisms": "popularity, pairs with EASE,lifts with set"}).settings
+    assert set(rows_of(named)) == {
+        *(f"{model}: popularity" for model in ("none", "curator", "two-servers", "two-tier")),
+        *(f"{model}: pairs with EASE" for model in ("curator", "two-servers")),
+        "two-tier: lifts with set",
     }
     known = refused(blindrec, "compare", ratings, "--mechanisms", "popularity,pairs by EASE")
     assert known.startswith("mechanism 'pairs by EASE' is unknown; did you mean 'pairs with EASE'? choose among EASE, ")
@@ -222,19 +220,16 @@ def test_custom_mechanisms_stand_beside_the_others(blindrec: Command, ratings: P
     assert remarks[2].startswith(f"{names[1]} is not measured with 5,000 people: it has no law")
 
 
-def test_any_mechanism_is_compared_by_its_name_under_the_trust_models_that_it_is_for(
-    blindrec: Command, ratings: Path
-) -> None:
-    flags = ("--mechanisms", "popularity", "--epsilon", 2, "--scale", 20, "--devices", 0, "--json", "-")
-    models = ("--trust-models", "none,two-servers,shuffled,local")
-    designs = ("--design", f"{OUE},grr,olh,totals", "--setting", "most_likes=3")
-    result = blindrec("compare", ratings, *HERE, *flags, *models, *designs).result
-    rows = {(row["trust_model"], row["mechanism"].partition("@")[0]): row["simulated"] for row in result["rows"]}
-    assert rows == {
-        ("none", "popularity"): None,
-        ("two-servers", "popularity"): "aggregate",
-        ("two-servers", "totals most_likes 3"): "aggregate",
-        **{(model, name): "aggregate" for model in ("shuffled", "local") for name in ("OUE", "grr", "olh")},
+def test_any_mechanism_is_compared_by_its_name_under_the_trust_models_that_it_is_for(ratings: Path) -> None:
+    told = {
+        "mechanisms": "popularity",
+        "trust_models": "none,two-servers,shuffled,local",
+        "design": f"{OUE},grr,olh,totals",
+    }
+    rows = rows_of(comparison({"ratings": ratings, **told}).settings)
+    assert {name.partition("@")[0] for name in rows} == {
+        *("none: popularity", "two-servers: popularity", "two-servers: totals"),
+        *(f"{model}: {name}" for model in ("shuffled", "local") for name in ("OUE", "grr", "olh")),
     }
 
 

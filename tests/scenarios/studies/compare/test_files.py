@@ -116,18 +116,6 @@ def test_columns_may_be_named_by_number_and_nobody_need_rate(tmp_path: Path) -> 
         read_ratings(bare, columns=("2", "9"))
 
 
-def test_from_such_a_file_to_the_table_in_one_command(blindrec: Command, tmp_path: Path) -> None:
-    rows = [(f"person {user}", f"i{item}", rating, 1000 - item) for user, item, rating in PEOPLE]
-    lines = [f"{a};{b};{c - 0.5};{d}" for a, b, c, d in (*rows, *rows[:50])]
-    path = written(tmp_path / "mine.csv", "\n".join(["customer;product;score;time", *lines]))
-    assert "--duplicates" in refused(blindrec, "compare", path, *FEW)
-    more = ("--duplicates", "last", "--min-ratings", 5, "--split-by", "time", "--like-from", 3.5, "--json", "-")
-    ended = blindrec("compare", path, *FEW, *more)
-    assert not ended.code, ended.err
-    told = ended.result
-    assert (told["split_by"], told["duplicates"], told["people_in_file"], len(told["rows"])) == ("time", "last", 40, 2)
-
-
 SHORT = {
     "run": ("--backend", "inprocess", "--workers", 1),
     "online": ("--backend", "inprocess", "--workers", 1, "--rounds", 2, "--radius", 1),

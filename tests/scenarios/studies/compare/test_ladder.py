@@ -262,40 +262,6 @@ def test_a_row_whose_delta_would_promise_nothing_is_not_measured(ratings: Path, 
     assert all(name in left for name in refused_there)
 
 
-def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> None:
-    models = ("--trust-models", "local,shuffled,two-servers,curator")  # without plain popularity nothing is refined
-    rows = ("--mechanisms", "popularity,popularity (Laplace),set,ones")
-    ended = blindrec("compare", ratings, *FEW, *models, *rows, "--epsilon", "2,inf", "--scale", "1,1000,10000")
-    names = ("trust_model", "mechanism", "epsilon", "users")
-    by_name = {tuple(row[name] for name in names): row for row in ended.result["rows"]}
-    assert all(row.keys() >= {"epsilon_local", "delta", "messages"} for row in by_name.values())
-    for (model, name, epsilon, _), row in by_name.items():
-        if epsilon in (None, "inf"):
-            assert (row["epsilon_local"], row["delta"]) == (None, None)
-        elif model == "local":
-            assert (row["epsilon_local"], row["delta"]) == (epsilon, None)
-        elif model == "shuffled" and name != "ones":
-            assert row["epsilon_local"] >= epsilon
-        else:
-            assert row["epsilon_local"] is None
-    assert (
-        by_name["shuffled", "set", 2.0, 50_000]["epsilon_local"] > by_name["shuffled", "set", 2.0, 50]["epsilon_local"]
-    )
-    assert (
-        by_name["shuffled", "set", 2.0, 50_000]["delta"]
-        == by_name["two-servers", "popularity", 2.0, 50]["delta"]
-        == 1e-6
-    )
-    # A cell's own delta falls where people are more than 100,000
-    assert {row["delta"] for row in by_name.values() if row["users"] == 500_000} == {None, 1 / 5_000_000}
-    assert "delta is of each cell its own: 1e-06, at most 1 / (10 people)" in ended.result["remarks"]
-    assert by_name["two-servers", "popularity (Laplace)", 2.0, 50]["delta"] is None
-    assert by_name["shuffled", "ones", 2.0, 50]["messages"] > 30 > by_name["shuffled", "set", 2.0, 50]["messages"] == 1
-    assert {row["simulated"] for (model, *_), row in by_name.items() if model in LADDER[2:4]} == {AGGREGATE}
-    assert ended.result["trust_models"] == list(LADDER[1:])
-    assert any(line.startswith("shuffled: ones: no local epsilon is left") for line in ended.result["remarks"])
-
-
 def test_published_tables_are_of_the_rows_that_they_name() -> None:
     for name, options in FILES.items():
         named = {*options["trust_models"].split(",")}
@@ -458,7 +424,7 @@ def test_likes_that_one_liar_is_worth_are_those_of_the_reference() -> None:
     assert shares == pytest.approx([0.0007, 0.0026, 0.122], rel=0.02)
 
 
-def test_rows_say_what_a_liar_is_worth(world: FileWorld, ratings: Path, blindrec: Command) -> None:
+def test_rows_say_what_a_liar_is_worth(world: FileWorld) -> None:
     tenth = np.sort(world.popularity)[-10] / world.people  # nobody likes more than fit into a set
     few = {name: ROWS[name].advise(world, request(ONE, users=90_000)).liar for name in ROWS if "two-tier" not in name}
     known = {name: liar for name, liar in few.items() if liar is not None}
@@ -472,10 +438,3 @@ def test_rows_say_what_a_liar_is_worth(world: FileWorld, ratings: Path, blindrec
     dummies = least_dummies(devices=90_000, likes=LIKES, epsilon=ONE, delta=DELTA)
     mean = ITEMS * dummies.per_item
     assert known["shuffled: ones"].likes == pytest.approx(mean + 6 * math.sqrt(mean * (1 - dummies.rate)) + LIKES)
-    options = ("--trust-models", "local,shuffled", "--mechanisms", "set,pairs", "--epsilon", "1,inf", "--scale", 100)
-    result = blindrec("compare", ratings, *FEW, *options).result
-    rows = {(row["trust_model"], row["mechanism"], row["epsilon"]): row for row in result["rows"]}
-    liked = {name for name, row in rows.items() if row["liar_likes"]}
-    assert liked == {(model, "set", 1.0) for model in ("local", "shuffled")}
-    for row in rows.values():
-        assert (row["liar_likes"] is None) == (row["liar_share"] is None)

@@ -33,26 +33,6 @@ def settings_of(files: Files, **more: Any) -> Comparison:
     return Comparison(ratings=files[0], people_file=files[1], like_from=4.0, **more)
 
 
-def test_every_row_has_a_line_for_each_group(blindrec: Command, files: Files) -> None:
-    """Popularity beside popularity says nothing, and all other rows stand beside it among the same people."""
-    ended = blindrec(
-        *("compare", files[0], *WORDS, "--by", "activity,rarity", "--public", 0.3, "--json", "-"),
-        *("--trust-models", "none,curator,two-tier", "--mechanisms", "chance,popularity,EASE,popularity with set"),
-    )
-    assert ended.code == 0
-    rows, lines = ended.result["rows"], ended.result["who_pays"]
-    names = ("trust_model", "mechanism", "epsilon", "public")
-    for row in rows:
-        own = [line for line in lines if all(line[name] == row[name] for name in names)]
-        for by in ("activity", "rarity"):
-            assert sum(line["people"] for line in own if line["by"] == by) == pytest.approx(row["people"], rel=0.1)
-        assert {line["to_popularity"] is None for line in own} == {row["to_popularity"] is None}
-    assert len(lines) >= 2 * 3 * len(rows)
-    assert sum("best of the rows with an epsilon" in remark for remark in ended.result["remarks"]) == len(
-        {(line["by"], line["group"]) for line in lines}
-    )
-
-
 def test_groups_of_one_split_add_up_exactly(files: Files) -> None:
     settings = settings_of(files, by=("activity", "rarity", "team"))
     world, request = world_of(settings, 0), RowRequest(settings=settings, epsilon=None, users=PEOPLE, seed=0)

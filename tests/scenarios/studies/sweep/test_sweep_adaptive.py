@@ -35,16 +35,6 @@ def rows_of(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["scheme"]: row for row in result["schemes"]}
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
-    shown = (whole.parent / "shown.txt").read_text().split()  # cells go on in the next line
-    words = [*(one.label.format(vectors=32) for one in SCHEMES.values()), "lower bound, any protocol (capacity)"]
-    words += ["sweep adaptive, inprocess", "probability 0.95", "3 of 3", "open]", "too few seeds"]
-    assert [word for text in words for word in text.split() if word not in shown] == []
-    again = swept("--seeds", 3, "--out", whole, "--json", "-")
-    assert (again.code, again.err) == (0, "18 of 18 units were done before; going on\n")
-    assert again.result == result_in(whole)
-
-
 def test_a_unit_is_what_runs_tell(whole: Path) -> None:
     every = pd.read_parquet(whole / "units.parquet").set_index(["scheme", "seed"]).to_dict("index")
     for name in ("adaptive-sign", "adaptive-maxsense"):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
-from runs import Command, lines_of_units, planted_ratings, refused, result_in, sweep_into, write_movielens
+from runs import Command, planted_ratings, refused, result_in, sweep_into, write_movielens
 from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
@@ -24,7 +24,7 @@ from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
 from scenarios.store.whole_files import tables_in
 from scenarios.studies.study import claim, measure, measure_units
-from scenarios.studies.sweep.online_sweep import AXES, HALVING, AxesGrid, OnlineSetting, compared_on, parse_axes
+from scenarios.studies.sweep.online_sweep import AXES, HALVING, AxesGrid, OnlineSetting, parse_axes
 
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
@@ -53,19 +53,6 @@ def served(tmp_path_factory: pytest.TempPathFactory, ratings: Path) -> Path:
     """The folder of a finished sweep over that file's clients."""
     of_file = ("--ratings", ratings, "--clients", 4, "--seeds", 2)
     return sweep_into(tmp_path_factory.mktemp("served"), "online", *of_file)
-
-
-def test_a_sweep_from_end_to_end(whole: Path) -> None:
-    shown = (whole.parent / "shown.txt").read_text()
-    title = "sweep online, inprocess (as called): means over 2 seeds"
-    assert all(words in shown for words in (title, "halving adversary", "p-rec-sharp", "p-rec *", "[nats]"))
-    table = pd.read_csv(whole / "table.csv")
-    assert set(table) >= {*result_in(whole)["points"][0]}
-    assert set(table["axis"]) == set(AXES)
-    assert set(table.loc[table["axis"] == "rounds", "recommender"]) == set(compared_on("rounds"))
-    assert len(table) == len(result_in(whole)["points"])
-    assert (table["seeds"] == 2).all()
-    assert len(pd.read_parquet(whole / "units.parquet")) == len(lines_of_units(whole))
 
 
 @pytest.mark.few(1)

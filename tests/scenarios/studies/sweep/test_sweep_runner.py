@@ -11,8 +11,6 @@ from runs import Command, refused, result_in, sweep_into
 from coordinator.protocol.errors import InputError
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
-from scenarios.studies.sweep.adaptive_sweep import SCHEMES
-from scenarios.studies.sweep.online_sweep import AXES
 
 GRID = """
 seeds = 2
@@ -53,15 +51,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sweep_into(folder, "sample-complexity", folder / "grid.toml")
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
-    shown = (whole.parent / "shown.txt").read_text()
-    assert all(word in shown for word in ("sweep grid, inprocess", "U*", "exponents", "paper over", "reach 50.0%"))
-    told = swept("--out", whole, "--json", "-")
-    assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
-    assert told.result == result_in(whole)
-    assert [len(told.result[name]) for name in ("settings", "fits", "ratios", "probes")] == [8, 4, 4, 4]
-
-
 def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     every = pd.read_parquet(whole / "thresholds.parquet")
     assert len(every) == 2 * 2 * 2 * 2
@@ -92,13 +81,6 @@ def test_a_sweep_holds_its_folder(swept: Command, whole: Path, tmp_path: Path, m
         assert (out / "result.json").exists()
 
 
-def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
-    said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
-    assert said[0].startswith("1 of 2 units done")
-    assert said[1] == "2 of 2 units done"
-
-
 @pytest.mark.usefixtures("nobody_asks")
 def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Command, grid: Path, tmp_path: Path) -> None:
     command = ("sweep", "sample-complexity")
@@ -119,19 +101,3 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         line = refused(blindrec, *command, *arguments)
         assert all(word in line for word in words), line
     assert not new.exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "taught"),
-    [
-        ("sample-complexity", ("[[grid]]", 'per = ["log items"]', "maxsense-items", "thresholds.parquet", "probe")),
-        ("adaptive", (*SCHEMES, "moments", "quantile", "open", "--vectors", "blindrec sweep")),
-        ("online", (*AXES, "Theorem 6", "minutes", "--ratings", "--recommenders", "halving")),
-    ],
-)
-def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> None:
-    told = blindrec("sweep", name, "--help")
-    assert told.code == 0
-    assert [words for words in (*taught, "Ctrl-C", "result.json") if words not in told.out] == []
-    assert name in blindrec("sweep").out
-    assert name in blindrec("sweep", "--help").out
