@@ -10,14 +10,14 @@ import numpy as np
 
 from actors.device import Cohort
 from actors.ratings import BlockRatings
-from actors.shares import share_permit, side_of
+from actors.shares import side_of
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
-from benchmarks.faults.server import LAYOUT, SERVER_SECRETS, SharingHost, blocks_of, shuffle
+from benchmarks.faults.server import SharingHost
 from benchmarks.faults.witness import Charging
-from benchmarks.faults.world import Family, Straight, World, straight
+from benchmarks.faults.world import SERVER_SECRETS, Family, World, continued
 from coordinator.aggregators.gathering import LocalShares, ShareServer
-from coordinator.protocol.agreement import Agreement, PlannedRound, intermediary_of
+from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.arrays import Bits2, Bools, Counts
 from coordinator.protocol.coins import derive
 from coordinator.protocol.hashing import expansions
@@ -27,17 +27,14 @@ from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
-from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS
-from coordinator.server.aggregation import aggregate
-from coordinator.server.fleet.cohorts import Cohorts, cut
-from coordinator.server.fleet.intermediaries import read_shuffled
+from coordinator.server.fleet.cohorts import cut
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.rounds.transcript import Sealed, digest
+from coordinator.server.rounds.transcript import digest
 from scenarios.backends.session import DeviceGroup
-from scenarios.backends.share_servers import KINDS, servers_here
+from scenarios.backends.share_servers import KINDS
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import RUN
 
@@ -180,40 +177,25 @@ def published_words(query: Query, side: str, roll: ShareRoll) -> Counts:
     return sums
 
 
-class _Recording:
-    """Carries queries to devices without faults, and notes who answers, by query id."""
-
-    def __init__(self, cohorts: Cohorts, world: World, answered: dict[bytes, Bools]) -> None:
-        self._cohorts, self._world, self._answered = cohorts, world, answered
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
-        """Ask all of them."""
-        blocks, agreement = (
-            blocks_of(self._cohorts, ask, self._world.block),
-            intermediary_of(self._world.plan.agreement),
-        )
-        if agreement and agreement.trust == TWO_SERVERS:
-            cohorts, permit = (
-                [host_block.cohorts[0] for host_block in self._cohorts.hosts],
-                share_permit(SECRET, SIDES[0]),
-            )
-            statistic, sealed = servers_here(cohorts, SECRET, SERVER_SECRETS, agreement, lambda _: None, None).ask(ask)
-            shares = [block.host.share(permit, ask.query, block.first, block.stop) for block in blocks]
-            self._answered[ask.query.id] = np.concatenate([share.heard() for share in shares]).astype(np.bool_)
-            return statistic, sealed
-        releases = [block.host.ask(ask.query, block.first, block.stop) for block in blocks]
-        self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
-        if agreement:
-            return read_shuffled(ask, shuffle(ask.query, releases, agreement), agreement, LAYOUT)
-        return merge(*(aggregate(ask.query, release) for release in releases)), releases
-
-
 @cache
 def undisturbed(world: World) -> tuple[Outcome, dict[bytes, Bools]]:
     """Return how a world's run ends without faults, and who answers in each round, by query id."""
-    answered: dict[bytes, Bools] = {}
-    fleet = Straight(world, lambda cohorts: _Recording(cohorts, world, answered))
-    return straight(world, fleet), answered
+    answered: dict[bytes, dict[int, Bools]] = {}
+
+    class Noting(Cohort):
+        def answer(self, query: Query, first: int, stop: int) -> Release:
+            release = super().answer(query, first, stop)
+            answered.setdefault(query.id, {})[first] = release.answered_mask()
+            return release
+
+        def share(self, side: str, query: Query, first: int, stop: int) -> WordShare | SeedShare:
+            share = super().share(side, query, first, stop)
+            answered.setdefault(query.id, {})[first] = share.heard().astype(np.bool_)
+            return share
+
+    noting = {name: replace(crew, kind=partial(Noting, **crew.kind.keywords)) for name, crew in world.crews.items()}  # type: ignore[attr-defined] # partial
+    outcome: Outcome = continued(replace(world, crews=noting))
+    return outcome, {query: np.concatenate([of[first] for first in sorted(of)]) for query, of in answered.items()}
 
 
 class QueryWitness(Charging):

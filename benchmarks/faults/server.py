@@ -12,15 +12,14 @@ from benchmarks.faults.driver import Driver
 from benchmarks.faults.processes import GONE, KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Scheduler, Violation
 from benchmarks.faults.witness import Witness
-from benchmarks.faults.world import World
+from benchmarks.faults.world import SERVER_SECRETS, World
 from coordinator.aggregators.gathering import ShareServer
-from coordinator.protocol.agreement import Agreement, intermediary_of
+from coordinator.protocol.agreement import intermediary_of
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.protocol.trust import OPENER, OpeningBook, Openings, ShuffledRound
+from coordinator.protocol.trust import OPENER, OpeningBook
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
@@ -81,9 +80,6 @@ class Edge:
             landed(answer)
 
 
-SERVER_SECRETS = {side: secret_of(0, side) for side in SIDES}
-
-
 class ServerDiedError(Fault):
     """The process of one of two servers has died."""
 
@@ -134,10 +130,7 @@ class ServersProcess:
 
     def shares(self, permit: bytes, query: Query, first: int, stop: int) -> Iterator[Any]:
         """Yield shares; see `coordinator.aggregators.gathering.ShareRoute.shares`."""
-        cohorts = self._cohorts.blocks(first, stop)
-        blocks = [
-            Block(cohort.host, *ends, (permit,)) for cohort in cohorts for ends in cut(*cohort[1:3], self._world.block)
-        ]
+        blocks = blocks_of(self._cohorts, first, stop, self._world.block, permit)
         panel = Panel(blocks, lambda *_: None, window=self._world.window)  # the server itself looks at what arrives
         self._edge.carry(panel, query)
         for share in panel.answers():
@@ -216,7 +209,10 @@ class SimulatedQueries:
         while self._edge.scheduler.happens("shuffler dies", f"in round {ask.query.round}"):
             _, releases = self._asked(ask)
         openings = agreement.openings(OPENER, self._book)
-        shuffled = shuffle(ask.query, releases, agreement, openings)
+        shuffler = Shuffler(ask.query, agreement, openings)
+        for release in releases:
+            shuffler.take(release)
+        shuffled = shuffler.close()
         mask = openings.mask(ask.query, ask.first, ask.stop - ask.first)
         mask = np.zeros(ask.stop - ask.first, np.bool_) if mask is None else mask
         self._edge.witness.opens(OPENER, ask.query, mask)
@@ -227,7 +223,7 @@ class SimulatedQueries:
         return statistic, handed
 
     def _asked(self, ask: Ask) -> tuple[Statistic, list[Release]]:
-        blocks = blocks_of(self._cohorts, ask, self._world.block)
+        blocks = blocks_of(self._cohorts, ask.first, ask.stop, self._world.block)
         panel = Panel(
             blocks,
             lambda block, answer: require_answer(ask.query, answer, block.first, block.stop),
@@ -238,20 +234,10 @@ class SimulatedQueries:
         return merge(*statistics), sorted(panel.answers(), key=lambda release: release.first)
 
 
-def shuffle(
-    query: Query, releases: Sequence[Release], agreement: Agreement, openings: Openings | None = None
-) -> ShuffledRound:
-    """Return what a shuffler hands on of releases."""
-    shuffler = Shuffler(query, agreement, openings)
-    for release in releases:
-        shuffler.take(release)
-    return shuffler.close()
-
-
-def blocks_of(cohorts: Cohorts, ask: Ask, size: int) -> list[Block]:
-    """Return the blocks of a round of queries, one for each call."""
+def blocks_of(cohorts: Cohorts, first: int, stop: int, size: int, *public: Any) -> list[Block]:
+    """Return blocks of devices, one for each call."""
     return [
-        Block(cohort.host, *ends) for cohort in cohorts.blocks(ask.first, ask.stop) for ends in cut(*cohort[1:3], size)
+        Block(cohort.host, *ends, public) for cohort in cohorts.blocks(first, stop) for ends in cut(*cohort[1:3], size)
     ]
 
 

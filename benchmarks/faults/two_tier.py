@@ -10,7 +10,7 @@ from actors.private_cohort import PrivateCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging
-from benchmarks.faults.world import Family, Straight, World, straight, undisturbed
+from benchmarks.faults.world import Family, World, continued, undisturbed
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.coins import derive
@@ -114,7 +114,7 @@ class BatchWitness(Charging):
         missing, excused = set(range(PRIVATES)) - answered, set[int]().union(*self.excused.values())
         if missing - excused:
             raise Violation(f"devices {sorted(missing - excused)} did not answer, without a cause")
-        whole = straight(self._world, Straight(self._world), rounds) if missing else undisturbed(self._world)
+        whole = continued(self._world, rounds) if missing else undisturbed(self._world)
         if outcome.releases_sha256 != whole.releases_sha256 or outcome.announced != whole.announced:
             raise Violation("it ended with other releases or models than if nothing had happened")
         if outcome.features.digest != whole.features.digest or outcome.answered != len(answered):

@@ -1,20 +1,23 @@
-"""What a history needs to know about a small world of any family, and a fleet without faults."""
+"""What a history needs to know about a small world of any family, and how it ends without faults."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from actors.host import DeviceHost
-from actors.keeper import Keeper, LedgerClient
+from actors.keeper import LedgerClient
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
-from coordinator.protocol.custom import CustomMechanism
-from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.rounds.conductor import ServerSpec, Transport, run_rounds
-from scenarios.backends.session import DeviceGroup
+from coordinator.protocol.shares import SIDES, secret_of
+from coordinator.server.fleet.cohorts import Layout
+from coordinator.server.rounds.conductor import ServerSpec
+from scenarios.backends.in_process import run_in_threads
+from scenarios.backends.session import BackendJob, DeviceGroup, NoStore, silent
 from scenarios.store.record_log import RecordLog
+
+SERVER_SECRETS = {side: secret_of(0, side) for side in SIDES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,40 +47,30 @@ class Family:
     witness: Callable[[World, Disk], Witness]
 
 
-class Straight:
-    """Devices without faults; see `coordinator.server.rounds.conductor.Fleet`."""
+class _Stored(NoStore):
+    """Rounds that an interrupted run has stored."""
 
-    def __init__(self, world: World, queries: Callable[[Cohorts], Transport] | None = None) -> None:
-        keeper, self._queries = Keeper(), queries
-        self.devices = {
-            name: Cohorts(bounds=crew.bounds, hosts=[world.host(crew, bounds, keeper) for bounds in crew.bounds])
-            for name, crew in world.crews.items()
-        }
+    def __init__(self, rounds: Sequence[Any]) -> None:
+        self._rounds = rounds
 
-    def hosts(self, kind: str) -> LocalHosts:
-        """Return the devices of a kind."""
-        return LocalHosts(self.devices[kind])
-
-    def queries(self, _: CustomMechanism | None) -> Transport:
-        """Return the transport that carries queries to devices."""
-        assert self._queries is not None
-        (cohorts,) = self.devices.values()
-        return self._queries(cohorts)
-
-    def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
-        """Return the server's own cohorts, all in one part."""
-        return spread_here(host, shared, bounds)
-
-    def report_progress(self, count: int) -> None:
-        """Do nothing, because no progress is shown."""
+    def __iter__(self) -> Iterator[Any]:
+        """Yield them."""
+        return iter(self._rounds)
 
 
-def straight(world: World, fleet: Straight, rounds: Sequence[Any] = ()) -> Any:
-    """Return how a run ends without faults after its stored rounds."""
-    return run_rounds(world.plan.begin(fleet), lambda _: None, rounds)
+def continued(world: World, rounds: Sequence[Any] = ()) -> Any:
+    """Return how a run ends without faults after its stored rounds, by the backend of this process."""
+    job: BackendJob[Any, Any, Any] = BackendJob(
+        plan=world.plan,
+        device_groups=world.crews,
+        secret=world.secret,
+        layout=Layout(devices=world.block, workers=1, devices_per_actor=world.block),
+        finish=lambda outcome, *_: outcome,
+        records=_Stored(rounds),
+        server_secrets=SERVER_SECRETS,
+    )
+    return run_in_threads(job, 1, silent)
 
 
-@cache
-def undisturbed(world: World) -> Any:
-    """Return how a run whose devices are asked no queries ends without faults."""
-    return straight(world, Straight(world))
+undisturbed = cache(continued)
+"""How a run ends without faults."""

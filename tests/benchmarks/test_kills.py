@@ -6,9 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.families import FAMILIES, End
-from benchmarks.killing import Kill, RunRecord
-from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, measure, plan, read, rows, table
+from benchmarks.kills import (
+    ATTEMPTS,
+    EARLIEST,
+    FAMILIES,
+    LATEST,
+    Cluster,
+    End,
+    Kill,
+    RunRecord,
+    measure,
+    plan,
+    read,
+    rows,
+    table,
+)
 
 RUN = ["run"]
 END: End = {"releases_sha256": "ab", "items.parquet": "cd", "spent_max": 3.0, "spent_mean": 3.0, "answered": 6}
@@ -23,7 +35,7 @@ OTHERS = [
 
 
 @dataclass
-class Played:
+class Played(Cluster):
     """Runs that end as they are told."""
 
     end: End | None

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from runs import holds_within
 
-from benchmarks.families import FAMILIES
+from benchmarks.kills import FAMILIES
 from benchmarks.victims import actors_below
 
 HOW = "BLINDREC_NETNS=1 python -m pytest tests/scenarios/backends/test_network_cut.py"
