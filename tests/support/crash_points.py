@@ -35,8 +35,9 @@ from scenarios.theory import emulated_runs
 
 # What a kill leaves of a folder at each of a command's file operations: for tests of what survives that.
 WRITES = os.O_WRONLY | os.O_RDWR
-NAMED = ("mkdir", "rmdir", "unlink", "remove", "rename", "replace", "truncate", "chmod", "link", "symlink")
-HELD = ("write", "fsync", "ftruncate", "fdatasync")  # Operations on names, and on files that are open
+NAMED = {f"os.{name}" for name in ("mkdir", "rmdir", "remove", "rename", "truncate", "chmod", "link", "symlink")}
+"""Python's audit events of operations on names, which include those of `pathlib`."""
+HELD = ("write", "fsync", "ftruncate", "fdatasync")  # Operations on files that are open, which have no events
 
 
 @dataclass
@@ -47,81 +48,48 @@ class Cutting:
     kept: Path | None = None  # where copies go, named by their order
     cuts: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
-    held: dict[int, str] = field(default_factory=dict)
-    ours: bool = False
+    copying: bool = False
 
     def start(self) -> None:
         """Watch from now on; there is no way back."""
-        open_, close = os.open, os.close
-
-        def opened(path: Any, flags: int, *rest: Any, dir_fd: int | None = None) -> int:
-            place = self._place(path, dir_fd)
-
-            def made() -> int:
-                self.ours = True
-                try:
-                    return open_(path, flags, *rest, dir_fd=dir_fd)
-                finally:
-                    self.ours = False
-
-            held = self._counted(f"open {place}", made) if place and flags & WRITES else made()
-            self.held[held] = place
-            return held
-
-        def closed(held: int) -> None:
-            self.held.pop(held, None)
-            close(held)
-
-        for name, replacement in (("open", opened), ("close", closed)):
-            setattr(os, name, replacement)
-        for name in NAMED:
-            setattr(os, name, self._named(name, getattr(os, name)))
         for name in HELD:
             setattr(os, name, self._on_held(name, getattr(os, name)))
         database._transaction = self._committed(database._transaction)
-        sys.addaudithook(self._looked)
+        sys.addaudithook(self._heard)
 
-    def _place(self, path: Any, dir_fd: int | None = None) -> str:
-        """Return a path within the folder; empty for one outside of it."""
-        if not isinstance(path, str | bytes | os.PathLike):
-            return self.held.get(path, "")
-        base = self.held.get(dir_fd, "/") if dir_fd is not None else os.getcwd()  # noqa: PTH109 (Path would look it up)
-        place = os.path.normpath(os.path.join(base, os.fsdecode(path)))  # noqa: PTH118 (same)
-        return place if Path(place).is_relative_to(self.folder) else ""
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Count what is about to be done."""
+        if not self.copying and (event in NAMED or (event == "open" and arguments[2] & WRITES)):
+            self._count(event.removeprefix("os."), arguments[0], arguments[-1] if event in NAMED else -1)
+
+    def _count(self, what: str, path: Any, base: int = -1) -> str:
+        """Count an operation on a path within the folder, which a folder that is open may begin; return the path."""
+        held = Path(f"/proc/self/fd/{path if isinstance(path, int) else base}")
+        folder = held.readlink() if held.is_symlink() else Path.cwd()
+        place = folder if isinstance(path, int) else folder / os.fsdecode(path)
+        if not place.is_relative_to(self.folder):
+            return ""
+        self.done.append(f"{what} {place}")
+        self.keep(f"before {what} {place}")
+        return str(place)
 
     def keep(self, cut: str) -> None:
         if self.kept is not None:
+            self.copying = True
             if self.folder.exists():
                 shutil.copytree(self.folder, self.kept / str(len(self.cuts)), symlinks=True)
+            self.copying = False
             self.cuts.append(cut)
-
-    def _counted(self, what: str, operation: Callable[[], Any]) -> Any:
-        self.done.append(what)
-        self.keep(f"before {what}")
-        return operation()
-
-    def _named(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
-        def replaced(path: Any, *rest: Any, **more: Any) -> Any:
-            if place := self._place(path, more.get("dir_fd")):
-                return self._counted(f"{name} {place}", lambda: operation(path, *rest, **more))
-            return operation(path, *rest, **more)
-
-        return replaced
 
     def _on_held(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def replaced(held: int, *rest: Any) -> Any:
-            if not (place := self.held.get(held)):
+            place = "" if self.copying else self._count(name, held)
+            if not place or name != "write":
                 return operation(held, *rest)
-            if name != "write":
-                return self._counted(f"{name} {place}", lambda: operation(held, *rest))
-
-            def in_two() -> int:
-                begun: int = operation(held, rest[0][: len(rest[0]) // 2])
-                self.keep(f"in write {place}")
-                more: int = operation(held, rest[0][begun:])
-                return begun + more
-
-            return self._counted(f"write {place}", in_two)
+            begun: int = operation(held, rest[0][: len(rest[0]) // 2])
+            self.keep(f"in write {place}")
+            more: int = operation(held, rest[0][begun:])
+            return begun + more
 
         return replaced
 
@@ -131,12 +99,10 @@ class Cutting:
         @contextmanager
         def counted(connection: sqlite3.Connection) -> Iterator[None]:
             file = Path(connection.execute("PRAGMA database_list").fetchone()[2])
-            if not self._place(file):
+            if not self._count("commit", file):
                 with transaction(connection):
                     yield
                 return
-            self.done.append(f"commit {file}")
-            self.keep(f"before commit {file}")
             log = file.with_name(f"{file.name}-wal")
             before = log.stat().st_size
             with transaction(connection):
@@ -147,14 +113,6 @@ class Cutting:
                 os.truncate(torn, (before + log.stat().st_size) // 2)
 
         return counted
-
-    def _looked(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Refuse files that are opened to be written in a way that is not counted."""
-        if event != "open" or self.ours or not isinstance(path := arguments[0], str) or not arguments[2] & WRITES:
-            return
-        if self._place(path) and not Path(path).is_dir():  # a file without a name in a folder is counted
-            os.write(2, f"{path} is opened past the operations that are counted\n".encode())
-            os._exit(1)
 
 
 @dataclass(frozen=True)

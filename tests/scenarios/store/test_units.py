@@ -195,5 +195,5 @@ def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], 
             continue
         assert told["wrong"] == [], family
         assert told["tried"] >= (TRIED[family] if THOROUGH else 3), family
-        assert {*told["kinds"]} >= {"open", "write", "fsync", "mkdir", "replace", "commit"}, family
-        assert {*told["kinds"]} >= {"unlink", "rmdir"} or family == "sweep", family
+        assert {*told["kinds"]} >= {"open", "write", "fsync", "mkdir", "rename", "commit"}, family
+        assert {*told["kinds"]} >= {"remove", "rmdir"} or family == "sweep", family
