@@ -92,12 +92,9 @@ def audit(
 
     Examples
     --------
-    >>> result = audit("grr", trust="shuffled", users=50, epsilon_local=2, releases=100_000)
+    >>> result = audit("grr", trust="shuffled", users=20, epsilon_local=3, delta=1e-2, releases=20_000)
     >>> result.held, result["epsilon"] < result["epsilon_local"]
     (True, True)
-    >>> result = audit("totals", trust="two-servers", users=4, epsilon=2, delta=0.0, releases=6000)
-    >>> result.held, result.exact, result["noise"]
-    (True, 2.0, 'servers')
     """
     every = {name: value for name, value in locals().items() if name not in {"trust", "releases", "confidence"}}
     options = {name: value for name, value in every.items() if value is not None and value is not False}

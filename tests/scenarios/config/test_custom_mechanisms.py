@@ -255,14 +255,6 @@ def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
         Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(stranger, 0, 8)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", HONEST)
-def test_the_same_releases_on_every_layout(kind: type[Mechanism]) -> None:
-    told = {outcome(job(kind(), each=each)).releases_sha256 for each in (None, 20_000, 1_112)}
-    told |= {outcome(job(kind(), workers=1), 1).releases_sha256}
-    assert len(told) == 1
-
-
 def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
     found = outcome(job(mechanisms.GRR(), adaptive=True))
     assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))

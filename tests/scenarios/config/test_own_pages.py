@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 PAGE = OwnPage("docs/tutorials/your-own-mechanism.ipynb", "oue.py")
 RUN = ("run", "--design", "oue:OUE", "--items", 20, "--rated", 5, "--users", 2000, "--epsilon", 2)
 POLICY_PAGE = OwnPage("docs/tutorials/your-own-policy.ipynb", "halves.py")
-POLICY_RUN = ("run", "--design", "sign", "--policy", "halves:Halves", "--items", 200, "--rated", 20)
 HERE = ("--backend", "inprocess")
 
 
@@ -52,11 +51,3 @@ def test_the_policy_is_short_and_needs_nothing_else() -> None:
     imported = [node for node in ast.walk(ast.parse(POLICY_PAGE.code)) if isinstance(node, ast.Import | ast.ImportFrom)]
     roots = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imported}
     assert roots == {"dataclasses", "numpy", "blindrec"}
-
-
-def test_the_policy_asks_the_same_on_every_layout(blindrec: Command) -> None:
-    told = [
-        result(blindrec, *POLICY_RUN, "--users", 60_000, *HERE, *layout)["releases_sha256"]
-        for layout in ((), ("--workers", 2, "--devices-per-actor", 7000))
-    ]
-    assert told[0] == told[1]

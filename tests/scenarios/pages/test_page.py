@@ -25,7 +25,7 @@ import blindrec as face
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import CURATOR, LOCAL
 from scenarios.pages.answer_page import _digest, page_style, policy
-from scenarios.pages.page import ReportSection, report_of
+from scenarios.pages.page import ReportSection
 from scenarios.pages.promises import KINDS
 from scenarios.pages.subject import Subject
 from scenarios.show.palette import COLOURS
@@ -197,7 +197,7 @@ def test_no_guess_is_bounded_where_nothing_bounds_it(page_of: PageOf) -> None:
 
 
 def test_the_same_results_make_the_same_page(subjects: list[Path]) -> None:
-    one, other = (report_of(subjects[:1]) for _ in range(2))
+    one, other = (undrawn_report(subjects[:1]) for _ in range(2))
     assert one == other
 
 

@@ -200,30 +200,6 @@ def test_a_table_that_is_squeezed_is_found() -> None:
     assert NUMBER.findall(printed(simulated, 40)) != NUMBER.findall(printed(simulated, 300))
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    "command",
-    [
-        "plan --items 1000 --rated 30 --epsilon 1 --users 5000000",
-        "plan --ratings ratings.csv --accuracy 0.9 --epsilon 4",
-        "bounds --items 1000 --rated 30 --epsilon 1 --ours",
-        "data ratings.csv",
-        "check full-reveal",
-        "adversary claim-1 --recommender p-rec-sim,p-rec,p-rec-lean,p-rec-sim",
-    ],
-)
-def test_commands_keep_to_the_columns_of_the_terminal(
-    command: str, blindrec: Command, no_pairs: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=5))
-    ended = blindrec(*command.split())
-    assert (ended.code, ended.err) == (0, "")
-    assert 40 < max(map(len, ended.out.splitlines())) <= 80
-    assert "…" not in ended.out
-
-
 HELPS = [*command_line().commands, *(f"sweep {name}" for name in command_line().commands["sweep"].commands)]
 HERE = "--backend inprocess --workers 1"
 CHEAP = [

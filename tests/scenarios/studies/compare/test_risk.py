@@ -339,7 +339,10 @@ def test_every_row_has_its_views_below_their_bounds(result: face.SweepResult) ->
     assert bounds["shuffled", "holds"] == right_at_most(1, result["delta"]) < bounds["shuffled", "lies"]
 
 
-def test_the_command_prints_a_table_and_its_folder_goes_on(blindrec: Command, file: Path, tmp_path: Path) -> None:
+def test_the_command_prints_a_table_and_its_folder_goes_on(
+    blindrec: Command, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.pages.answer_page.has_interactive", lambda: False)  # scripts take seconds
     out = tmp_path / "risk"
     printed = blindrec("risk", file, *FLAGS, "--trust-models", "local", "--mechanisms", "set", "--out", out).out
     assert max(map(len, printed.splitlines())) <= 100
