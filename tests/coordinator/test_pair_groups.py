@@ -18,15 +18,19 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.decoding.estimates import range_shares, shares
 from coordinator.protocol.decoding.pair_model import (
+    LEAST_RIDGE,
+    agreed,
     cleaned,
     ease_weights,
+    item_to_item,
     noise_of,
     pair_matrix,
     subspace,
+    tastes_of_pairs,
 )
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.item_models import Tastes, likely
+from coordinator.protocol.item_models import Tastes, likely, powers, scores
 from coordinator.protocol.mechanism import Decoding
 from coordinator.protocol.mechanisms import check_question, mechanism_of, subsets_of
 from coordinator.protocol.mechanisms.sets import (
@@ -38,6 +42,7 @@ from coordinator.protocol.mechanisms.sets import (
     ranges_of,
 )
 from coordinator.protocol.messages import Model
+from coordinator.protocol.moments.count_moments import sizes_for
 from coordinator.protocol.pools import pairs_of, pool_of
 from coordinator.protocol.statistics.counts import (
     PAIRED,
@@ -50,6 +55,7 @@ from coordinator.protocol.statistics.counts import (
     Rates,
     of_group,
 )
+from coordinator.protocol.value_channels import subset_channel
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.group_policies import Groups
 from coordinator.server.rounds.learner import SumLearner
@@ -140,6 +146,14 @@ def test_devices_keep_pairs_as_often_as_that() -> None:
         assert abs(measured - wrong[pairs].sum()) > radius
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), EPSILON, Fraction(4)])
+def test_the_question_is_k_ary_randomized_response_over_ranges(epsilon: Fraction) -> None:
+    query = CountedSet(items=500, rated=20).of_numbers(round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon)
+    mine, other = map(float, check_question(query).channel(query).rates)  # type: ignore[union-attr] # of subsets
+    total = np.exp(float(epsilon)) + ranges_of(500) - 1
+    assert (mine, other) == pytest.approx((np.exp(float(epsilon)) / total, 1 / total), rel=1e-9)
+
+
 def test_a_devices_range_is_that_of_its_likes_in_the_pool() -> None:
     rows = [dict.fromkeys(range(many), True) | {400: True, 401: False} for many in range(300)]
     ratings = worlds.stored_ratings(rows, range(300), 500)
@@ -226,6 +240,31 @@ def test_shares_of_ranges_come_back_through_the_channel() -> None:
     assert np.abs(range_shares(counts, *rates(3.0)) - shares).max() > radius
 
 
+def test_half_of_the_devices_keep_all_their_likes() -> None:
+    likes = (0.1, 0.0, 0.3, 0.05, 0.1, 0.45)
+    assert sizes_for(likes, 100, epsilon=EPSILON)[0] == 4
+    assert sizes_for(likes, 100, epsilon=EPSILON, together=2, most=3)[0] == 3
+    assert sizes_for((0.9, 0.1), 100, epsilon=EPSILON, together=2)[0] == 2
+    assert sizes_for(likes, 100, epsilon=EPSILON, padded=3, subset_size=4) == (3, 4)
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
+    likes = (0.2, 0.1, 0.1, 0.2, 0.4)
+    own, sizes = sizes_for(likes, 30, epsilon=EPSILON, together=together)
+    assert own == 3
+    named, values = math.comb(30, together), math.comb(3, together)
+    share = sum(part * math.comb(min(many, 3), together) for many, part in enumerate(likes)) / named / 2
+
+    def noise(many: int) -> float:
+        channel = subset_channel(EPSILON, values=named + values, padded=values, subset_size=many)
+        mine, other = map(float, channel.rates)
+        rate = other + (mine - other) * share
+        return rate * (1 - rate) / (mine - other) ** 2
+
+    assert sizes == min(range(1, named), key=noise)
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
@@ -240,6 +279,47 @@ def test_shares_of_ranges_come_back_through_the_channel() -> None:
 def test_what_contradicts_a_counted_group_is_refused(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=line):
         resolve(Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes}))
+
+
+ITEMS = 60
+RATES = Rates(0.02, 0.012)  # Of subsets of a few of thousands of pairs
+
+
+def planted(strength: float = 0.5) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Floats2]:
+    """Shares of items, and of pairs, of users of two tastes: each likes its half of the items more, the other less."""
+    base = np.linspace(0.3, 0.08, ITEMS)
+    sign = np.where(np.arange(ITEMS) % 2, 1.0, -1.0)
+    tastes = [base * (1 + strength * sign), base * (1 - strength * sign)]
+    pairs: Floats2 = (np.outer(tastes[0], tastes[0]) + np.outer(tastes[1], tastes[1])) / 2
+    np.fill_diagonal(pairs, 0.0)
+    return base, pairs
+
+
+def test_without_noise_the_covariance_is_what_was_planted() -> None:
+    liked, pairs = planted()
+    sign = np.where(np.arange(ITEMS) % 2, 1.0, -1.0)
+    alpha, excess = cleaned(pairs, liked, 0.0)
+    wanted = 0.25 * np.outer(liked * sign, liked * sign)
+    off = ~np.eye(ITEMS, dtype=bool)
+    assert alpha == pytest.approx(1.0, abs=0.02)
+    assert np.abs((excess - wanted)[off]).max() < 0.05 * wanted.max()
+    best = np.argsort(-item_to_item(np.arange(ITEMS, dtype=np.int32), liked, pairs, 0.0).weights, axis=1)[:, :10]
+    assert (best % 2 == np.arange(ITEMS)[:, None] % 2).all(), "those that a like lifts most are of its own half"
+
+
+@pytest.mark.statistical
+def test_pure_noise_leaves_next_to_nothing() -> None:
+    """Wigner's edge: of 200 eigenvalues of a random matrix at most a few lie beyond it, barely. Its largest one exceeds
+    the edge by 5 % with probability below 1e-6 (Tracy and Widom's law, whose scale is 200^(-2/3) / 2 = 1.5 %, has right
+    tail exp(-(4/3) s^(3/2)), here at s = 6.8). The twin believes in half of the noise."""
+    many, noise = 200, 1e-3
+    values = np.random.default_rng(3).normal(0, noise, many * (many - 1) // 2)
+    pairs, liked = pair_matrix(values, many), np.full(many, 1e-6)
+    largest = np.abs(np.linalg.eigvalsh(pairs)).max()
+    assert largest < 1.05 * 2 * noise * np.sqrt(many)
+    kept = np.abs(np.linalg.eigvalsh(cleaned(pairs, liked, noise)[1])).max()
+    assert kept < 0.35 * largest
+    assert np.abs(np.linalg.eigvalsh(cleaned(pairs, liked, noise / 2)[1])).max() > 0.8 * largest
 
 
 @pytest.mark.statistical
@@ -280,11 +360,34 @@ def test_noise_of_devices_that_answer_is_that() -> None:
     assert abs(ratio * 1.5 - 1) > radius
 
 
+def test_ease_is_the_least_squares_solution() -> None:
+    """Against its definition: every column minimises the ridge loss among weights that leave the item itself out."""
+    generator = np.random.default_rng(0)
+    likes = (generator.random((500, 6)) < generator.random(6)).astype(float)
+    second = likes.T @ likes / 500
+    found = ease_weights(second)
+    for item in range(6):
+        others = np.arange(6) != item
+        normal = second[np.ix_(others, others)] + LEAST_RIDGE * np.eye(5)
+        assert found[others, item] == pytest.approx(np.linalg.solve(normal, second[others, item]))
+    assert not np.diag(found).any()
+
+
 def test_ease_takes_what_is_no_covariance_too() -> None:
     """Noise makes a matrix with negative eigenvalues; the ridge lies above them."""
     second = np.array([[0.01, 0.3], [0.3, 0.01]])
     ridge = 1.2 * 0.29 + 0.015
     assert ease_weights(second)[0, 1] == pytest.approx(0.3 / (0.01 + ridge))
+
+
+def test_scores_add_up_a_devices_likes_exactly() -> None:
+    """Weights lie on the public grid, so that sums are the same on every processor and in every block."""
+    model = item_to_item(np.arange(ITEMS, dtype=np.int32), *planted(), 0.0)
+    likes = np.random.default_rng(1).random((300, ITEMS)) < 0.4
+    whole = scores(model, likes)
+    by_hand = np.array([sum(model.weights[item] for item in np.flatnonzero(row)[::-1]) for row in likes])
+    assert (whole == by_hand).all()
+    assert (whole[17:18] == scores(model, likes[17:18])).all()
 
 
 TASTE_ITEMS = 60
@@ -321,6 +424,30 @@ def test_strengths_and_overlaps_are_those_of_the_planted_direction() -> None:
     radius = normal_radius(1.0, comparisons=2)
     assert max(doubt(noise)) < radius
     assert min(doubt(noise / 2)) > radius
+
+
+def test_noise_alone_has_no_direction_and_pairs_become_a_matrix() -> None:
+    found = subspace(matrices(0.1, np.zeros(2), 1)[0], 0.11)
+    assert found.vectors.shape == (TASTE_ITEMS, 0)
+    matrix, noise = agreed(np.array([75, 50, 25]), 100, 3)
+    assert matrix.tolist() == [[0, 0.5, 0], [0.5, 0, -0.5], [0, -0.5, 0]]
+    assert noise == 0.1
+
+
+def test_directions_of_a_pool_say_nothing_of_other_items() -> None:
+    pool = np.array([1, 3], np.int32)
+    told = subspace(np.array([[0.0, 0.25], [0.25, 0.0]]), 0)
+    found = tastes_of_pairs(pool, told, 0.25, rated=np.array([0.0, 0.5, 0.5, 2.0]), liked=np.array([-1, 0, 0.5, 1.0]))
+    assert np.abs(found.vectors[:, 0]) == pytest.approx([0, math.sqrt(0.5), 0, math.sqrt(0.5)], abs=1e-6)
+    assert found.rated == pytest.approx([1e-5, 0.5, 0.5, 0.99], abs=1e-6)
+    assert found.liked == pytest.approx([-0.99, 0, 0.5, 0.99], abs=1e-6)
+
+
+def test_powers_expect_as_many_ratings_as_a_device_has() -> None:
+    rated, numbers = np.array([0.9, 0.5, 0.2, 0.1]), np.array([3, 1, 2, 1, 4, 0])
+    found = powers(rated, numbers)
+    assert (rated ** found[:, None]).sum(axis=1)[:4] == pytest.approx(numbers[:4])
+    assert found[4:] == pytest.approx([0, 8], abs=1e-6)
 
 
 def test_a_device_likes_what_goes_with_its_own_likes() -> None:

@@ -10,7 +10,7 @@ import pytest
 import scipy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from statistical import binomial_bounds, normal_radius, variance_fits
 from thoroughness import examples
 from worlds import Planted, Sample, draw, in_world
@@ -18,16 +18,50 @@ from worlds import Planted, Sample, draw, in_world
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.posterior import (
+    PRIOR,
     Mixture,
     Posterior,
     believe,
+    climb,
     fit,
     fits,
+    height,
     integrated,
     joint,
 )
 from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.server.rounds.setting import most_moved
+
+
+def likelihood(levels: Floats, shares: Floats, sample: Sample) -> float:
+    """Log-likelihood of the estimates, up to what their errors alone decide."""
+    with np.errstate(divide="ignore"):
+        prior = np.log(shares)
+    exponent = prior - np.square((sample.value[:, None] - levels) / sample.error[:, None]) / 2
+    return float(logsumexp(exponent, axis=1).sum())
+
+
+def climbed(levels: Floats, shares: Floats, sample: Sample) -> float:
+    """What expectation and maximization reach from there; slow, and never falling."""
+    reached = likelihood(levels, shares, sample)
+    for _ in range(60):
+        with np.errstate(divide="ignore"):
+            exponent = np.log(shares) - np.square((sample.value[:, None] - levels) / sample.error[:, None]) / 2
+        belongs = np.exp(exponent - logsumexp(exponent, axis=1)[:, None])
+        weights = belongs / np.square(sample.error)[:, None]
+        levels = (weights * sample.value[:, None]).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+        shares = belongs.mean(axis=0)
+        reached = likelihood(levels, shares, sample)
+    return reached
+
+
+def of_clusters(cluster: Ints, count: int, sample: Sample) -> tuple[Floats, Floats]:
+    """Levels and shares of a clustering."""
+    belongs = np.eye(count)[cluster]
+    weights = belongs / np.square(sample.error)[:, None]
+    levels = (weights * sample.value[:, None]).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+    return levels, belongs.mean(axis=0)
+
 
 PLANTED = {
     "one": Planted((0.3,), (1.0,), 0.5),
@@ -40,6 +74,21 @@ PLANTED = {
     "falling shares": Planted((0.8, 0.0, -0.8), (0.05, 0.25, 0.7)),
     "falling shares, errors differ": Planted((0.8, 0.0, -0.8), (0.05, 0.25, 0.7), 0.5),
 }
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", PLANTED)
+def test_no_start_leads_higher(name: str) -> None:
+    """Neither the truth, nor what is reached from it, nor items cut evenly, are more likely than the fit."""
+    planted, count = PLANTED[name], len(PLANTED[name].levels)
+    for seed in range(4):
+        sample = draw(planted, items=300, apart=4.5, seed=seed)
+        mixture = fit(sample.value, sample.error, count)
+        found = likelihood(mixture.levels, mixture.shares, sample)
+        assert found >= climbed(*of_clusters(sample.cluster, count, sample), sample) - 1e-3
+        evenly = np.argsort(np.argsort(-sample.value)) * count // 300
+        assert found >= likelihood(*of_clusters(evenly, count, sample), sample) - 1e-6
+        assert found >= likelihood(np.array(planted.levels), np.array(planted.shares), sample)
 
 
 @pytest.mark.statistical
@@ -56,6 +105,29 @@ def test_levels_stray_as_far_as_they_say() -> None:
     assert variance_fits(strayed, 1.0)
     assert not variance_fits(strayed, 2.5)
     assert not variance_fits(strayed, 1 / 2.5)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_likelihoods_of_two_fits_can_be_compared(name: str) -> None:
+    """The numbers that a fit reports differ as the likelihoods do; another cluster never makes it less likely."""
+    sample = draw(PLANTED[name], items=120, apart=5, seed=1)
+    fits = [fit(sample.value, sample.error, count) for count in (1, 2, 3)]
+    exact = [likelihood(one.levels, one.shares, sample) for one in fits]
+    reported = [one.likelihood for one in fits]
+    np.testing.assert_allclose(np.diff(reported), np.diff(exact), atol=1e-4)
+    assert (np.diff(exact) >= -1e-4).all()
+
+
+@settings(max_examples=examples(15))
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-3, 1.0, 50.0]), shift=st.sampled_from([-3.0, 0.0, 7.0]))
+def test_units_and_order_do_not_matter(seed: int, scale: float, shift: float) -> None:
+    sample = draw(PLANTED["halves, errors differ"], items=60, apart=8, seed=seed)
+    plain = fit(sample.value, sample.error, 2)
+    order = np.random.default_rng(seed).permutation(60)
+    moved = fit(scale * sample.value[order] + shift, scale * sample.error[order], 2)
+    np.testing.assert_allclose((moved.levels - shift) / scale, plain.levels, atol=0.02 * float(plain.doubts.min()))
+    np.testing.assert_allclose(moved.doubts / scale, plain.doubts, rtol=0.01)
+    np.testing.assert_allclose(moved.shares, plain.shares, atol=1e-3)
 
 
 def rough(kind: str, clusters: int, seed: int) -> Sample:
@@ -86,6 +158,22 @@ def test_clusters_that_are_not_there_do_no_harm(kind: str, clusters: int) -> Non
         assert (mixture.shares >= 0).all()
         assert mixture.shares.sum() == pytest.approx(1)
         assert mixture.doubts.min() > 0
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_all_fits_are_told_once_and_the_likeliest_first(clusters: int) -> None:
+    """Of few items: each is where expectation and maximization stay, too."""
+    many = 0
+    for seed in range(10):
+        sample = draw(PLANTED["thirds"], items=12, apart=3, seed=seed)
+        found = fits(sample.value, sample.error, clusters)
+        heights = [one.likelihood for one in found]
+        assert heights == sorted(heights, reverse=True)
+        many += len(found) > 1
+        for one in found:
+            exact = likelihood(one.levels, one.shares, sample)
+            assert climbed(one.levels, one.shares, sample) - exact < 1e-6
+    assert many
 
 
 POSTERIORS_PLANTED = {
@@ -301,6 +389,64 @@ def test_probabilities_are_those_of_all_levels_and_shares(name: str) -> None:
     np.testing.assert_allclose(told.sum(axis=1), 1, rtol=1e-9)
     np.testing.assert_allclose(means, levels, atol=0.05)
     assert not agree(softmax(joint(near[0], sample.value, sample.error), axis=1), exact)
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 3, 5])
+@pytest.mark.parametrize("prior", [np.zeros(3), PRIOR, np.array([0.3, 1.5, 0.7])])
+def test_slopes_and_curves_are_those_of_the_height(clusters: int, prior: Floats) -> None:
+    """Against differences, at random points."""
+    coins = np.random.default_rng(clusters)
+    value, precision = coins.normal(size=30), np.exp(coins.normal(1, 0.5, 30))
+    size = 2 * clusters
+
+    def at(point: Floats) -> tuple[float, Floats, Floats2]:
+        slope, curve, known = np.empty(size), np.empty((size, size)), np.empty(size)
+        found = height(value, precision, point, prior, slope, curve, known)
+        assert (known >= np.diag(curve) - 1e-9).all()
+        return found, slope, curve
+
+    for _ in range(3):
+        point, step = coins.normal(size=size), 1e-5
+        _, slope, curve = at(point)
+        ends = [(at(point + step * unit), at(point - step * unit)) for unit in np.eye(size)]
+        np.testing.assert_allclose(slope, [(up[0] - down[0]) / 2 / step for up, down in ends], rtol=1e-6, atol=1e-5)
+        np.testing.assert_allclose(curve, [(down[1] - up[1]) / 2 / step for up, down in ends], rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("prior", [np.zeros(3), PRIOR])
+def test_a_climb_ends_where_nothing_rises_and_never_below_its_start(prior: Floats) -> None:
+    """From anywhere, to the last bits: what decides afterwards must not depend on where a climb gave up."""
+    sample = draw(Planted((0.8, 0.0, -0.8), (0.2, 0.3, 0.5), 0.3), items=40, apart=5, seed=3)
+    coins, precision = np.random.default_rng(0), sample.error**-2.0
+    slope, curve, known, inside = np.empty(6), np.empty((6, 6)), np.empty(6), np.empty(3)
+    for _ in range(20):
+        point = coins.normal(size=6)
+        point[3:] -= point[3:].mean()
+        before = height(sample.value, precision, point, prior, slope, curve, known)
+        reached = climb(sample.value, precision, point, prior, curve, inside)
+        assert reached >= before
+        at_the_end = height(sample.value, precision, point, prior, slope, curve, known)
+        assert at_the_end == pytest.approx(reached, rel=1e-12)
+        assert (np.abs(slope) <= 1e-6 * np.sqrt(known)).all()
+
+
+def test_levels_too_far_from_each_other_to_count_do_no_harm() -> None:
+    """Numbers of any size, clusters without items, items without spread."""
+    for value, error in (
+        (np.where(np.arange(12) % 2, 1e6, -1e6) + np.arange(12.0), np.full(12, 1e-3)),
+        (np.full(12, 0.25), np.full(12, 1.0)),
+        (np.array([1.0, -1.0, 0.0]), np.full(3, 1e-3)),
+    ):
+        near = [
+            Mixture(
+                levels=np.array([9.0, 0.0, -9.0]), shares=np.array([1.0, 0.0, 0.0]), doubts=np.ones(3), likelihood=0.0
+            ),
+            *fits(value, error, 3),
+        ]
+        told, means = integrated(value, error, near, np.arange(value.size, dtype=np.int32))
+        assert np.isfinite(told).all()
+        assert np.isfinite(means).all()
+        np.testing.assert_allclose(told.sum(axis=1), 1, rtol=1e-9)
 
 
 def mixture_of(*levels: float) -> Mixture:
