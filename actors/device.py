@@ -11,7 +11,7 @@ from actors.advice import recommend, recommend_featured
 from actors.device_block import DeviceBlock
 from actors.keeper import LedgerClient
 from actors.ledger import Ledger
-from actors.ratings import Ratings, RatingsBlock, likes_in_words
+from actors.ratings import Ratings, RatingsBlock, likes_in_words, new_likes
 from actors.seeds import Coins
 from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
 from coordinator.protocol.agreement import Agreement
@@ -201,9 +201,18 @@ class Cohort(DeviceBlock):
 
     def _vectors(self, query: Query, mechanism: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
-        vectors = vectors_of(ones_in(query, self._ratings.at(query.period), coins), mechanism.width(query))
+        vectors = vectors_of(self._ones(query, coins), mechanism.width(query))
         noisy(query, mechanism, coins, heard, vectors)
         return vectors
+
+    def _ones(self, query: Query, coins: Coins) -> Indices2:
+        """Return the places of the ones of devices' vectors; places outside of these stand for nothing."""
+        if self._agreement is None or not self._agreement.counter:
+            return ones_in(query, self._ratings.at(query.period), coins)
+        # Which likes count is a function of the plan and of what is rated in each period, whatever was answered
+        coins = coins._replace(query_id=as_words(self._agreement.digest))
+        rounds = sorted(part[:3] for part in self._agreement.rounds if part.period <= query.period)
+        return new_likes(self._ratings, coins, rounds, _vector_mechanism(query).ones(query))
 
     def book(self, query: Query, first: int, stop: int, *, shares: bool = False) -> ChargedQuery:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""

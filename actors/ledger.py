@@ -64,6 +64,7 @@ class Ledger:
         self.first, self.stop = first, stop
         self._answers = None if agreement is None else agreement.answers  # That a device gives at most
         self._agreement = b"" if agreement is None else agreement.digest
+        self._in_order = agreement is not None and agreement.counter > 0  # Whether no earlier period may follow
         self._ranges = [DeviceRange(first, stop)]
         self._lock = Lock()
         self._keeper: LedgerClient = keeper or Keeper()
@@ -133,7 +134,10 @@ class Ledger:
             inside = charge.first <= block.first and block.stop <= charge.stop
             is_new = inside and charge.id not in block.answered
             full = before is None and self._answers is not None and len(block.answered) >= self._answers
-            full |= before is None and charge.period in block.periods  # in which a plan has one question for a device
+            # A plan has one question for a device in a period
+            full |= before is None and any(
+                period == charge.period or (self._in_order and period > charge.period) for period in block.periods
+            )
             if is_new and (full or not within(add(block.spent, charge.epsilon), budget)):
                 refusals.append((block.first, block.stop))
                 is_new = False

@@ -4,7 +4,7 @@ Both kinds are frozen for a run, or for each of its periods, live on the private
 printed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,10 +14,11 @@ import numpy as np
 
 from actors import block_model
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanism import DISLIKED, LIKED, UNRATED, Opinions
 from coordinator.protocol.rating_table import Likes, RowTable
 from coordinator.protocol.sensing import SensingTable
@@ -203,6 +204,44 @@ def likes_in_words(ratings: Ratings, coins: Coins) -> Words:
     sums = np.zeros(coins.devices, np.uint64)
     np.add.at(sums, rows.owners[rows.values], device_streams(_WORD_KEY, 0, ratings.items)[rows.items[rows.values]])
     return sums
+
+
+def new_likes(ratings: Ratings, coins: Coins, rounds: Sequence[tuple[int, int, int]], most: int) -> Indices2:
+    """Return the likes that devices count in the last of some rounds, int32, shape (devices, most); -1 for none.
+
+    A round is a period, and the first device that it asks and the one after the last. A device counts a like in the
+    first of its rounds in whose period it has it, and in all rounds at most so many; private coins choose among more.
+    """
+    left, seen = np.full(coins.devices, most), np.zeros((coins.devices, ratings.items), np.bool_)
+    places = np.full((coins.devices, most), -1, np.int32)
+    for period, *ends in rounds:
+        start, stop = np.clip(np.array(ends) - coins.first, 0, coins.devices).tolist()
+        part, rows = coins._replace(first=coins.first + start, devices=stop - start), slice(start, stop)
+        likes = ratings.at(period).rated(coins.master, part.first, part.devices)
+        places[:] = -1
+        _count_new(likes.starts, likes.items, likes.values, part.sketch(period), seen[rows], left[rows], places[rows])
+    return places
+
+
+@compiled
+def _count_new(
+    starts: Ints, items: Indices, likes: Bools, streams: Words, seen: Bools2, left: Ints, places: Indices2
+) -> None:
+    """Write the likes of devices in a period that they had in none before, at most as many as each has left."""
+    fresh = np.empty(seen.shape[1], np.int32)
+    for k in range(left.size):
+        count = 0
+        for at in range(starts[k], starts[k + 1]):
+            if likes[at] and not seen[k, items[at]]:
+                seen[k, items[at]] = True
+                fresh[count] = items[at]
+                count += 1
+        most = min(count, left[k])
+        for index in range(most):
+            swap = index + below(streams[k], index, count - index)
+            fresh[index], fresh[swap] = fresh[swap], fresh[index]
+            places[k, index] = fresh[index]
+        left[k] -= most
 
 
 @dataclass(frozen=True, slots=True)

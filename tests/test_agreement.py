@@ -284,6 +284,7 @@ CHANGES_OF: dict[str, Any] = {
     "noise_of": 1,
     "least_answers": 1,
     "memoized": True,
+    "counter": 12,
     "rounds": (PlannedRound(1, 0, 100, Fraction(1)), PlannedRound(2, 0, 50, Fraction(2))),
 }
 

@@ -18,11 +18,12 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits, Counts
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.coins import derive
+from coordinator.protocol.counters import carried_noise
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, pack, unpack
-from coordinator.protocol.shared_vector import SharedVector
+from coordinator.protocol.shared_vector import DEVIATION, SharedVector
 from coordinator.protocol.trust import OpeningBook, Openings, opener_of, require_again
 
 S = TypeVar("S", shares.WordShare, shares.SeedShare)
@@ -126,13 +127,25 @@ class ShareServer(ABC, Generic[S]):
 
     def _noise(self, mechanism: SharedVector, query: Query, roll: shares.ShareRoll) -> Counts:
         """Return this server's noise, modulo 2**32; it follows from its secret, the query and the roll alone."""
-        width = mechanism.width(query)
-        if (law := mechanism.server_noise(query)) is None:
+        width, seed = mechanism.width(query), self._seed(query.id, roll.first, roll.count, roll.answered)
+        if self._agreement is not None and self._agreement.counter:
+            # What was opened is in the book, also of a process that died
+            seeds: list[bytes] = [
+                self._seed(query_id, opening.first, opening.mask.size, pack(opening.mask.astype(np.uint8)))
+                for query_id, opening in self._openings.openings_before(query)
+            ]
+            noise = carried_noise([*seeds, seed], query.parameters[DEVIATION], width)
+        elif (law := mechanism.server_noise(query)) is None:
             return np.zeros(width, np.uint32)
+        else:
+            noise = law.draw(seed, 0, width)
+        return (noise % shares.MODULUS).astype(np.uint32)
+
+    def _seed(self, query_id: bytes, first: int, count: int, answered: bytes) -> bytes:
+        """Return what keys the noise of one sum: the query, and who is in the sum."""
         # With other devices in the sum the noise is another one: the difference of two sums never shows a device bare.
-        who = hashlib.sha256(roll.answered).hexdigest()
-        seed = derive(self._secret, f"noise of query {query.id.hex()} of {roll.first} to {roll.count}, {who}")
-        return (law.draw(seed, 0, width) % shares.MODULUS).astype(np.uint32)
+        who = hashlib.sha256(answered).hexdigest()
+        return derive(self._secret, f"noise of query {query_id.hex()} of {first} to {count}, {who}")
 
     def _require(self, query: Query) -> SharedVector:
         """Return the public half of a query that devices answer in shares, under noise as was agreed."""

@@ -7,7 +7,8 @@ are shares, so that by basic composition they add up to the promise, whatever th
 Equal shares are too pessimistic if answers behind a shuffler are composed as one plan. Then the agreement states the
 plan: the number of answers, their local epsilon, their pair of levels, and how many honest devices hide each. It covers
 a query with these levels, no larger epsilon and no fewer devices, and every party certifies the plan by itself. For
-sums over periods the agreement states each round's noise, and changes / sigma^2 adds up over rounds.
+sums over periods the agreement states each round's noise, and changes / sigma^2 adds up over rounds; of a counter, how
+many periods share one noise.
 """
 
 import math
@@ -26,11 +27,13 @@ from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import MOST_DEVICES, Checked
 from coordinator.protocol.coins import digest_of
 from coordinator.protocol.composition import ShuffledRounds, keeps_histories, keeps_plan
+from coordinator.protocol.counters import keeps_counter
 from coordinator.protocol.errors import AgreementError, InputError
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import LARGEST_DEVIATION
 from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.schedule import MOST_PERIODS
 from coordinator.protocol.shared_vector import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
 from coordinator.protocol.shares import SIDES
 from coordinator.protocol.summed_plan import SumRound, keeps_sums
@@ -116,6 +119,9 @@ class Agreement(Checked):
         With periods, every agreed round: devices answer nothing else.
     memoized : bool
         Whether a device repeats an answer until its likes change; then no epsilon holds for its history.
+    counter : int
+        With two servers, for how many periods the noise of a sum goes on in later ones, so that devices count each like
+        once; 0 where every sum has noise of its own.
 
     Raises
     ------
@@ -141,6 +147,7 @@ class Agreement(Checked):
     levels: tuple[float, float] | None = None
     rounds: tuple[PlannedRound, ...] = ()
     memoized: bool = False
+    counter: int = 0
 
     def __post_init__(self) -> None:
         """Hold both privacy parameters exactly, and check all fields; see `Checked`."""
@@ -214,6 +221,21 @@ class Agreement(Checked):
                 f"rounds ask some device for {as_float(most):g} nats in all; agreed is a budget of "
                 f"{as_float(self.budget):g}, plan fewer or smaller shares"
             )
+        self._check_counter()
+
+    def _check_counter(self) -> None:
+        """Refuse a counter of several rounds in a period, of unequal noise, or of more periods than it was made for."""
+        checked.require_whole("periods of a counter", self.counter, 0, MOST_PERIODS)
+        if not self.counter or not self.rounds:
+            return
+        periods = [part.period for part in self.rounds]
+        of_servers = self.planned_sums and not self.rounds[0].honest and self.delta > 0
+        if not of_servers or len({part.noise for part in self.rounds}) > 1 or len({*periods}) < len(periods):
+            raise InputError("a counter has one round a period, all under one noise of servers, and a delta above 0")
+        if max(periods) > self.counter:
+            raise InputError(
+                f"a counter of {self.counter} periods has a round of period {max(periods)}; leave that out"
+            )
 
     def _check_noise(self, part: PlannedRound) -> None:
         """Refuse invalid noise, and noise without two servers that add up."""
@@ -241,6 +263,8 @@ class Agreement(Checked):
         rounds = content.pop("rounds")
         if not self.memoized:  # else an agreement has the digest that it had before answers were
             del content["memoized"]
+        if not self.counter:  # as above
+            del content["counter"]
         if rounds:
             content["rounds"] = [
                 [
@@ -278,7 +302,14 @@ class Agreement(Checked):
 
     def openings(self, opener: str, book: OpeningBook | None = None) -> Openings:
         """Return an opener's record of what it has opened under this agreement."""
-        return Openings(opener, book, agreement=self.digest, answers=self.answers, users=self.users)
+        return Openings(
+            opener,
+            book,
+            agreement=self.digest,
+            answers=self.answers,
+            users=self.users,
+            in_order=self.counter > 0,
+        )
 
     @property
     def openers(self) -> tuple[str, ...]:
@@ -468,7 +499,10 @@ class Agreement(Checked):
         values, parts = query.parameters, [part for part in self.rounds if part.period == query.period]
         noise = PlannedNoise(values[DEVIATION], int(values[CHANGES]), int(values[LEAST_ANSWERS]))
         honest, holds = int(values[HONEST]), True
-        if self.epsilon is not None:
+        if self.epsilon is not None and self.counter:
+            common = self.rounds[0].sum_round
+            holds = keeps_counter(self.counter, common.changes, common.deviation, self.epsilon, self.delta)
+        elif self.epsilon is not None:
             opened = frozenset(tuple(part.sum_round for part in parts) for parts in histories(self.rounds))
             holds = keeps_sums(opened, self.epsilon, self.delta, devices=self.rounds[0].honest > 0)
         inside = (query.epsilon, honest, noise) in {(part.epsilon, part.honest, part.noise) for part in parts}

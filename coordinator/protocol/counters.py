@@ -6,15 +6,26 @@ C x had been released under noise once. A person's entries reach every later per
 the deviation of one release times that column's norm. A person adds to an item's counter once at most; columns have
 products above 0, so that an item in both of two histories only brings them nearer.
 Source: Fichtenberger, Henzinger and Upadhyay (2023); Denisov, McMahan, Rush, Smith and Thakurta (2022).
+
+Each of two servers adds such noise to the sums that it publishes, rounded. A device's likes are whole numbers, so that
+this is as if sums and noise were rounded together, which reveals no more than they do. The coefficients are real, and
+so is the noise: a normal law, where sums with fresh noise have a discrete one.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 
 from coordinator.protocol.arrays import Bools, Floats, Ints
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.composition import gaussian_delta_at, gaussian_distance, gaussian_epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.noise import LARGEST_DEVIATION, LEAST_DEVIATION, normal_draws, on_public_grid
 
 
 def root_coefficients(periods: int, discount: float = 1.0) -> Floats:
@@ -74,3 +85,64 @@ class CounterNoise:
         """Variance of the latest noise of each counter."""
         ages = len(self.draws) - self.starts
         return np.asarray((self.deviation * counter_noise(self.periods, self.discount))[ages] ** 2)
+
+
+def counter_deviation(periods: int, changes: int, epsilon: Fraction, delta: float) -> float:
+    """Return the least deviation of z, on a public grid, with which a counter of so many periods keeps its promise.
+
+    ``changes`` entries, of items in periods, change by one if a person's likes of all periods are replaced.
+    """
+    deviation = on_public_grid(counter_distance(periods, changes, 1.0) / gaussian_distance(epsilon, delta))
+    if deviation > LARGEST_DEVIATION:
+        raise InputError(f"delta {delta:g} needs noise of deviation above {LARGEST_DEVIATION:g}; raise epsilon")
+    return max(deviation, LEAST_DEVIATION)
+
+
+def counter_distance(periods: int, changes: int, deviation: float) -> float:
+    """Return the distance of two normal laws that a person's likes of all periods come to."""
+    return math.sqrt(changes * math.fsum(root_coefficients(periods) ** 2)) / deviation
+
+
+def keeps_counter(periods: int, changes: int, deviation: float, epsilon: Fraction, delta: float) -> bool:
+    """Return whether the sums of all periods together keep (epsilon, delta)."""
+    return deviation > 0 and (
+        gaussian_delta_at(counter_distance(periods, changes, deviation), as_float(epsilon)) <= delta
+    )
+
+
+def counter_epsilon(periods: int, changes: int, deviation: float, most: Fraction, delta: float) -> Fraction:
+    """Return the epsilon of a counter's first periods, in whole thousandths; no more than that of its plan [nats]."""
+    epsilon = gaussian_epsilon(counter_distance(periods, changes, deviation), delta)
+    return min(most, Fraction(math.ceil(1000 * epsilon), 1000))
+
+
+def standings_variance(periods: int, deviation: float) -> float:
+    """Return the variance of one server's noise in the sums of all likes so far, after so many periods."""
+    return deviation**2 * math.fsum(root_coefficients(periods) ** 2) + 1 / 12  # which rounding adds
+
+
+def carried_noise(seeds: Sequence[bytes], deviation: float, count: int) -> Ints:
+    """Return what one server adds to the last of its sums so far, whole numbers, shape (count,).
+
+    Parameters
+    ----------
+    seeds : sequence of bytes
+        The seed of each sum's own noise, the first one first.
+    deviation : float
+        Of the noise z that belongs to one sum.
+    count : int
+        Items that are counted.
+
+    Notes
+    -----
+    Together they are ``C z``, rounded: each sum of all periods so far has one rounding.
+    """
+    draws = [deviation * normal_draws(seed, count) for seed in seeds]
+
+    def standings(periods: int) -> Floats:
+        total = np.zeros(count)
+        for coefficient, draw in zip(root_coefficients(periods)[::-1], draws[:periods], strict=False):
+            total += coefficient * draw
+        return np.rint(total)
+
+    return (standings(len(draws)) - standings(len(draws) - 1)).astype(np.int64)

@@ -157,7 +157,7 @@ class Stay(Schedule):
 
 
 MEMOIZE, COUNTER = "memoize", "counter"
-"""Ways to keep asking that give nobody a share of each period; `blindrec years` measures them.
+"""Ways to keep asking that give nobody a share of each period.
 
 Memoized answers are repeated, and new where what somebody likes changed: no epsilon holds for histories. Counters add
 up what came in each period under noise that is correlated over periods; see `coordinator.protocol.counters`.
@@ -174,11 +174,6 @@ def schedule_of(name: str) -> Schedule:
     kind, _, length = name.partition(":")
     if kind == Stay.name and length.isdigit() and 1 <= int(length) <= MOST_PERIODS:
         return Stay(int(length))
-    if name == COUNTER:
-        raise InputError(
-            f"schedule {name} is measured by blindrec years alone: plans of devices have fresh noise in every period, "
-            "which a counter carries on; choose split or front"
-        )
     raise InputError(f"schedule {name!r} is unknown; {name_choices(name, NAMES)}")
 
 

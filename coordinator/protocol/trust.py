@@ -122,9 +122,11 @@ class Openings:
         agreement: bytes = b"",
         answers: int | None = None,
         users: int = MOST_DEVICES,
+        in_order: bool = False,
     ) -> None:
         # Every line names the agreement by its digest. At most ``answers`` of each device are opened, and every line is
-        # about devices below ``users``.
+        # about devices below ``users``. With ``in_order`` one opening a period is noted, and none of an earlier period.
+        self._in_order = in_order
         self._opener, self._book, self._position = opener, book, 0
         self._agreement, self._answers, self._users = agreement, answers, users
         self._openings = dict[bytes, list[Opening]]()  # By query id
@@ -158,6 +160,11 @@ class Openings:
                     f"{query} is about devices of which {self._opener} opened an answer about period {query.period} "
                     "before, as many as were agreed; ask others"
                 )
+            if self._in_order and (later := max(self._periods, default=0)) >= query.period:
+                raise AgreementError(
+                    f"{query} is about period {query.period}, but {self._opener} opened a sum of period {later}, whose "
+                    "noise goes on in later ones alone; ask about a later period"
+                )
             counts = self._counts[first : first + mask.size]
             if self._answers is not None and counts[mask[: counts.size]].max(initial=0) >= self._answers:
                 raise AgreementError(
@@ -166,6 +173,16 @@ class Openings:
                 )
             if not self._read(line):
                 self._hold(query.id, new)
+
+    def openings_before(self, query: Query) -> list[tuple[bytes, Opening]]:
+        """Return the query ids and openings of periods before that of a query, in order of periods."""
+        self._read()
+        every = [(query_id, opening) for query_id, openings in self._openings.items() for opening in openings]
+        return sorted((part for part in every if part[1].period < query.period), key=lambda part: part[1].period)
+
+    @property
+    def _periods(self) -> set[int]:
+        return {opening.period for openings in self._openings.values() for opening in openings}
 
     def _opened_in(self, query: Query, new: Opening) -> bool:
         """Return whether another query of the period was opened of some of the devices."""

@@ -14,12 +14,13 @@ from coordinator.protocol.agreement import Agreement, PlannedNoise, PlannedRound
 from coordinator.protocol.budget import Epsilon, add, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import SEED_BYTES
+from coordinator.protocol.counters import counter_deviation, counter_epsilon, standings_variance
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind, World
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
-from coordinator.protocol.schedule import MEMOIZE, NO_EPSILON
-from coordinator.protocol.shared_vector import HONEST, SharedVector
+from coordinator.protocol.schedule import COUNTER, MEMOIZE, NO_EPSILON
+from coordinator.protocol.shared_vector import HONEST, SERVERS, SharedVector
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.summed_plan import (
     PlannedSum,
@@ -118,7 +119,7 @@ class Account:
         return {}
 
     def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:  # noqa: ARG002 (as above)
-        """Return what results say of the rounds of one period of time, beside who answered."""
+        """Return what results say of the last period of these rounds, which are all until then, beside who answered."""
         return {}
 
 
@@ -214,8 +215,30 @@ class PlannedSums(ServersAccount):
 
     def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:
         """Return the noise of the period's first sums that were opened; None where all were withheld."""
-        deviations = (sums_of([query], answered)["noise_deviation"] for query, answered in published_sums(asks, counts))
-        return {"noise_deviation": next(deviations, None)}
+        opened = (part for part in published_sums(asks, counts) if part[0].period == asks[-1].query.period)
+        return {"noise_deviation": next((sums_of([query], heard)["noise_deviation"] for query, heard in opened), None)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedSums(PlannedSums):
+    """The account of a counter at two servers: a person's likes of all periods count once each, under one noise."""
+
+    def _composed(self, rounds: Sequence[PlannedRound]) -> Epsilon:
+        epsilon, delta = self.guarantee.epsilon, self.agreement.delta
+        if epsilon is None or not rounds:
+            return epsilon if epsilon is None else Fraction(0)
+        common = rounds[0].sum_round
+        return counter_epsilon(len(rounds), common.changes, common.deviation, epsilon, delta)
+
+    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:
+        """Return what `PlannedSums.columns` does, with the noise of the last standings."""
+        return super().columns(asks, counts, copies) | self.period_columns(asks, counts)
+
+    def period_columns(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> dict[str, Any]:
+        """Return the noise of standings, the sums of all periods so far; None where all were withheld."""
+        deviation, opened = self.agreement.rounds[0].sum_round.deviation, len(list(published_sums(asks, counts)))
+        variance = SERVERS * standings_variance(opened, deviation) if deviation else 0.0
+        return {"noise_deviation": math.sqrt(variance) if opened else None}
 
 
 def published_sums(asks: Sequence[Ask], counts: Sequence[Counts]) -> Iterator[tuple[Query, int]]:
@@ -283,6 +306,8 @@ def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking
         mechanism_epsilon=scenario.epsilon,
         agreement=agreement,
     )
+    if asking is not None and scenario.schedule == COUNTER:
+        return _counted_sums(account, vector, scenario.world, asking, scenario.periods or 1)
     return account if asking is None else _planned_sums(account, vector, scenario.world, asking)
 
 
@@ -324,6 +349,30 @@ def _planned_sums(account: ServersAccount, vector: SharedVector, world: World, a
         answers=asking.answers,
         mechanism_epsilon=budget,
         agreement=agreement,
+    )
+
+
+def _counted_sums(
+    account: ServersAccount, vector: SharedVector, world: World, asking: Asking, periods: int
+) -> CountedSums:
+    """Return the account of a counter: a device's likes of all periods are at most those of one vector."""
+    agreement, changes = account.agreement, vector.changes(vector.likes_counted(world))
+    epsilon, deviation, budget = agreement.epsilon, 0.0, agreement.epsilon
+    if epsilon is not None:
+        deviation = counter_deviation(periods, changes, epsilon, agreement.delta)
+        # What one round keeps whose noise were fresh, as all parties check it; ledgers add that up
+        alone = frozenset({(deviation, changes)})
+        epsilon = history_epsilon(alone, epsilon, agreement.delta, devices=False)
+        budget = epsilon * len(asking.rounds)
+    # A server whose sum were empty would publish nothing but noise that goes on
+    noise = PlannedNoise(deviation, changes, least_answers=1)
+    rounds = tuple(PlannedRound(*part[:3], epsilon, noise=noise) for part in asking.rounds)
+    return CountedSums(
+        trust=account.trust,
+        guarantee=account.guarantee,
+        answers=asking.answers,
+        mechanism_epsilon=budget,
+        agreement=replace(agreement, budget=budget, rounds=rounds, counter=periods),
     )
 
 

@@ -29,7 +29,7 @@ from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.mechanisms.totals import PairTotals, Totals
 from coordinator.protocol.randomizers import by_address
-from coordinator.protocol.schedule import MEMOIZE
+from coordinator.protocol.schedule import COUNTER, MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.custom_kinds import custom_of
 from scenarios.config.files import brief
@@ -282,9 +282,31 @@ def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
         if scenario.item_arrivals and (paired or scenario.schedule == MEMOIZE):
             again = f"{mechanism.name} pairs" if paired else f"schedule {MEMOIZE} repeats answers about"
             return f"item_arrivals is {scenario.item_arrivals:g}, but {again} items that went; leave one out"
-        return None
+        return _refused_counter(scenario, mechanism) if scenario.schedule == COUNTER else None
 
     return Part(needs=needs, fields=frozenset(PERIOD_FIELDS), refuse=refused)
+
+
+def _refused_counter(scenario: Scenario, mechanism: MechanismKind) -> str | None:
+    """Say what a counter lacks: its noise goes on from one period to the next, which only servers that stay can add."""
+    fields = type(scenario).model_fields
+    if (mechanism.name, scenario.trust) != (Totals.name, TWO_SERVERS):
+        return (
+            f"schedule {COUNTER} is about design {Totals.name} and trust {TWO_SERVERS}, not {mechanism.name} and "
+            f"{scenario.trust}; choose another schedule"
+        )
+    if scenario.value("noise") == "devices":
+        return f"noise is devices, who leave while that of schedule {COUNTER} goes on; let servers add it"
+    if scenario.delta == 0:
+        return f"delta is 0, but the noise of schedule {COUNTER} is Gaussian; leave it out"
+    if scenario.ageing != fields["ageing"].default:
+        return f"ageing is {scenario.ageing:g}, but schedule {COUNTER} adds up all periods; leave it out"
+    if scenario.item_arrivals:
+        return (
+            f"item_arrivals is {scenario.item_arrivals:g}, but schedule {COUNTER} keeps the likes of items that went; "
+            "leave one out"
+        )
+    return None
 
 
 def _liars_part(mechanism: MechanismKind) -> Part:

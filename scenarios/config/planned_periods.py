@@ -11,7 +11,7 @@ import numpy as np
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.schedule import MEMOIZE, EvenSplit, Horizon, Schedule, schedule_of
+from coordinator.protocol.schedule import COUNTER, MEMOIZE, EvenSplit, Horizon, Schedule, schedule_of
 from coordinator.protocol.trust_models import LOCAL
 from scenarios.config.identity import import_object
 
@@ -60,7 +60,7 @@ def arriving_items(scenario: Scenario) -> tuple[Indices, ...]:
 
 def named_schedule(name: str) -> Schedule:
     """Return a schedule by its name, or one of somebody's own by its import path."""
-    if name == MEMOIZE:  # everybody in every period; of what that is a share, see `MemoizedAccount`
+    if name in (MEMOIZE, COUNTER):  # everybody in every period; of what that is a share, their accounts say
         return EvenSplit()
     if ":" not in name or name.startswith("stay:"):
         return schedule_of(name)

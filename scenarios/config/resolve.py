@@ -169,8 +169,11 @@ class ResolvedRun:
 
         scenario = self.scenario
         if self.asking is not None and isinstance(self.design, InWorld):  # of pairs all periods are pooled
-            from coordinator.server.rounds.scheduled import AgeingLearner  # noqa: PLC0415 (numerical)
+            from coordinator.server.rounds.scheduled import AgeingLearner, CounterLearner  # noqa: PLC0415 (numerical)
 
+            if (agreement := self.account.agreement).counter:
+                deviation = agreement.rounds[0].sum_round.deviation
+                return CounterLearner(design=self.design, clusters=self.world.clusters, deviation=deviation)
             return AgeingLearner(
                 design=self.design,
                 clusters=self.world.clusters,

@@ -17,7 +17,7 @@ from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Settings, World, check_shape
-from coordinator.protocol.schedule import MEMOIZE, MOST_PERIODS, NAMES
+from coordinator.protocol.schedule import COUNTER, MEMOIZE, MOST_PERIODS, NAMES
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.design import AGEING, MOST_ROUNDS
 from scenarios.config.custom_kinds import custom_kind_of
@@ -218,7 +218,7 @@ class PeriodSettings(PolicySettings):
     schedule: str = Field(
         default="once",
         description=f"Who answers in which period, with which part of epsilon: {', '.join(NAMES)}, "
-        f"{MEMOIZE} (no epsilon), or your own {OWN} [once].",
+        f"{COUNTER} (two servers count each like once), {MEMOIZE} (no epsilon), or your own {OWN} [once].",
     )
     drift: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0,

@@ -12,6 +12,7 @@ from coordinator.protocol.amplification import AnyRandomizer, FiniteChannel, Two
 from coordinator.protocol.composition import (
     ShuffledRounds,
     composed_delta,
+    gaussian_delta_at,
     gaussian_distance,
     gaussian_epsilon,
     keeps_plan,
@@ -24,7 +25,15 @@ from coordinator.protocol.composition import (
     pure_epsilon,
     summed_epsilon,
 )
-from coordinator.protocol.counters import CounterNoise, counter_noise, root_coefficients
+from coordinator.protocol.counters import (
+    CounterNoise,
+    carried_noise,
+    counter_deviation,
+    counter_distance,
+    counter_noise,
+    root_coefficients,
+    standings_variance,
+)
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
 
@@ -191,6 +200,30 @@ def test_every_month_has_its_deviation(discount: float) -> None:
     np.testing.assert_allclose(deviations, expected, rtol=0.02)
     np.testing.assert_allclose(stated, expected)
     assert not np.allclose(np.sqrt(np.cumsum(expected**2)), expected, rtol=0.02)
+
+
+@pytest.mark.statistical
+def test_a_server_carries_its_noise_on_from_period_to_period() -> None:
+    """Spec I 6, as above, of what one server adds to sums (1 in 1,000); the twin's sums have noise of their own."""
+    seeds, deviation = [bytes([number] * 16) for number in range(12)], 20.0
+    standings, alone = np.zeros((2, 20_000))
+    for period in range(1, 13):
+        standings = standings + carried_noise(seeds[:period], deviation, 20_000)
+        alone = alone + carried_noise(seeds[period - 1 : period], deviation, 20_000)
+        stated = np.sqrt(standings_variance(period, deviation))
+        assert standings.std() == pytest.approx(stated, rel=0.02)
+        assert stated == pytest.approx(deviation * counter_noise(12)[period - 1] / counter_noise(12)[0], rel=1e-3)
+    assert alone.std() > 1.5 * standings.std()
+
+
+def test_twelve_periods_keep_their_promise_and_a_thirteenth_would_not() -> None:
+    """Of 40 entries that change: the distance of the whole matrix's columns, by their products."""
+    deviation = counter_deviation(12, 40, Fraction(1), 1e-6)
+    root = np.tril(toeplitz(root_coefficients(12)))
+    assert counter_distance(12, 40, deviation) == pytest.approx(np.sqrt(40 * (root.T @ root).max()) / deviation)
+    assert counter_distance(12, 40, deviation) == pytest.approx(gaussian_distance(1, 1e-6), rel=3e-4)
+    assert gaussian_delta_at(counter_distance(12, 40, deviation), 1.0) <= 1e-6
+    assert gaussian_delta_at(counter_distance(13, 40, deviation), 1.0) > 1.02e-6
 
 
 def test_a_counter_of_a_new_item_starts_with_it() -> None:

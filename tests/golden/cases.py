@@ -75,6 +75,10 @@ def _designs() -> dict[str, Case]:
             RUN + "--design totals --periods 3 --schedule front --drift 0.1 --epsilon 3 --noise devices --dropout 0.1",
             on_ray=True,
         ),
+        "totals, three periods, counted once": Case(
+            RUN + "--design totals --periods 3 --schedule counter --drift 0.1 --epsilon 3 --most-likes 3 --dropout 0.1",
+            on_ray=True,
+        ),
         "totals, epsilon inf": Case(RUN + "--design totals --epsilon inf --most-likes 2"),
         "pair-totals": Case(RUN + "--design pair-totals --epsilon 3 --pair-items 12", on_ray=True),
         "pair-totals, devices' noise, delta 0": Case(

@@ -13,6 +13,7 @@ import numpy as np
 
 from coordinator.protocol.agreement import PlannedRound
 from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.counters import standings_variance
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
@@ -22,8 +23,8 @@ from coordinator.protocol.mechanisms.sets import ranked_first
 from coordinator.protocol.mechanisms.totals import LikedPairTotals
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.schedule import Horizon, Schedule, panels_of, staying
-from coordinator.protocol.shared_vector import DELTA, DEVIATION, HONEST, LEAST_ANSWERS
-from coordinator.protocol.statistics.counts import RANKED, GroupStatistic
+from coordinator.protocol.shared_vector import DELTA, DEVIATION, HONEST, LEAST_ANSWERS, SERVERS
+from coordinator.protocol.statistics.counts import RANKED, CountStatistic, GroupStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.ageing import renewal
 from coordinator.server.design import Design
@@ -272,6 +273,33 @@ class AgeingLearner(Learner):
         value, error = estimates.value, self.errors(state)
         cluster = kmeans_on_line(value, self.clusters)
         return Model(cluster=cluster, score=value, error=error, clusters=self.clusters), None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterLearner(AgeingLearner):
+    """Reads standings: the likes of all periods so far, of whom arrived so far; who left is not subtracted."""
+
+    deviation: float  # Of the noise z that each server draws for a period
+    ageing: float = 0.0
+
+    def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
+        """Return the state after a period, with estimates of all periods so far."""
+        after = absorb(state, ask, statistic)
+        # Those who drop out miss a period's likes for good, so that shares are too small by what they would have said
+        people, opened = max(part.stop for part in _asks(after)), sum(count.answered > 0 for count in after.counts)
+        standings = cast("CountStatistic", after.merged).sums
+        nothing = np.zeros(ask.query.items)
+        estimates = Estimates(weighted=nothing, information=nothing)
+        if opened:
+            share = standings / people
+            noise = SERVERS * standings_variance(opened, self.deviation) if self.deviation else 0.0
+            information = 1 / (np.clip(share * (1 - share), 1 / people, 1) / people + noise / people**2)
+            estimates = Estimates(weighted=information * share, information=information)
+        return replace(after, estimates=estimates, by_period=(*state.by_period, estimates))
+
+    def errors(self, state: ServerState) -> Floats:
+        """Return the standard errors of the latest standings, shape (N,)."""
+        return state.by_period[-1].error
 
 
 def _asks(state: ServerState) -> tuple[Ask, ...]:

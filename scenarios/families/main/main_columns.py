@@ -80,7 +80,7 @@ COLUMNS: tuple[Column[MainResult], ...] = (
     Column(
         "noise_deviation",
         "  deviation of the noise of a total",
-        "standard deviation of the noise of a total",
+        "standard deviation of the noise of a total; of a counter, of one of all periods so far",
         Average.MEAN,
     ),
     Column(

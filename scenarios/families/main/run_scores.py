@@ -19,7 +19,7 @@ from coordinator.protocol.custom import UserClass
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.mechanism import TWO_ROUNDS, UNTIL_LEARNED
-from coordinator.protocol.schedule import staying
+from coordinator.protocol.schedule import COUNTER, staying
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.rounds.scheduled import Asking
@@ -161,7 +161,7 @@ def periods_of(run: MainResult) -> dict[str, Any]:
     periods = sorted({ask.query.period for ask in asks})
     for period, estimates in zip(periods, state.by_period or [None] * len(periods), strict=True):
         rounds = [index for index, ask in enumerate(asks) if ask.query.period == period]
-        until = [ask for ask in asks if ask.query.period <= period]
+        until = asks[: rounds[-1] + 1]
         short = sum(asks[index].stop - asks[index].first for index in rounds if not state.counts[index].answered)
         rows.append(
             {
@@ -170,16 +170,15 @@ def periods_of(run: MainResult) -> dict[str, Any]:
                 "answered": sum(state.counts[index].answered for index in rounds),
                 **({"withheld": short} if short else {}),
                 "spent": as_json(account.most_spent(until)),
-                **account.period_columns([asks[index] for index in rounds], [state.counts[index] for index in rounds]),
+                **account.period_columns(until, state.counts[: rounds[-1] + 1]),
                 **({} if estimates is None else _right(run, period, estimates)),
             }
         )
+    ages = bool(state.by_period) and scenario.schedule != COUNTER
     worst = min((row["accuracy"] for row in rows if "accuracy" in row), default=None)
     made = ("drift", "item_arrivals", "churn") if scenario.ratings is None else ()
     return {
-        **{
-            name: getattr(scenario, name) for name in ("periods", "schedule", *(("ageing",) if state.by_period else ()))
-        },
+        **{name: getattr(scenario, name) for name in ("periods", "schedule", *(("ageing",) if ages else ()))},
         **({name: getattr(scenario, name) for name in made} if made else {"period_kind": scenario.period or MONTH}),
         "unit": PERSON_HISTORY,
         "accuracy_worst": worst,

@@ -18,6 +18,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.composition import gaussian_distance
 from coordinator.protocol.errors import AgreementError, WithheldError
 from coordinator.protocol.mechanisms.sets import ranked_first
+from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import sums_delta
 from coordinator.protocol.shared_vector import CHANGES, DEVIATION
@@ -28,6 +29,7 @@ from coordinator.protocol.trust import opener_of
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.data.populations import populate
 from scenarios.families.main.main_columns import record
+from scenarios.families.main.run import MainResult
 
 
 def months(**changes: Any) -> Any:
@@ -156,11 +158,11 @@ def cohort(resolved: ResolvedRun, folder: Path) -> Cohort:
     )
 
 
-@pytest.mark.parametrize("design", ["totals", "pair-totals"])
+@pytest.mark.parametrize(("design", "schedule"), [("totals", "split"), ("totals", "counter"), ("pair-totals", "split")])
 def test_a_thirteenth_question_is_refused_by_devices_and_both_servers_also_of_a_new_process(
-    design: str, tmp_path: Path
+    design: str, schedule: str, tmp_path: Path
 ) -> None:
-    resolved = resolve(months(periods=12, design=design))
+    resolved = resolve(months(periods=12, design=design, schedule=schedule))
     agreement, queries, everybody = resolved.agreement, queries_of(resolved, 13), np.ones(600, np.bool_)
     devices, books = cohort(resolved, tmp_path / "devices"), tmp_path / "openings"
     shares = [devices.share(side, query, 0, 600) for query in queries[:12] for side in SIDES]
@@ -182,6 +184,137 @@ def test_a_thirteenth_question_is_refused_by_devices_and_both_servers_also_of_a_
     assert later.share(SIDES[1], other, 0, 600).refused == 600
     with complains("opened an answer about period 4 before"):
         again.note(other, 0, everybody)
+
+
+def test_a_counter_goes_on_in_the_order_of_periods_alone_also_in_a_new_process(tmp_path: Path) -> None:
+    """Under `split`, whose sums have noise of their own, a period that was left out may follow."""
+    for schedule in ("split", "counter"):
+        resolved, folder = resolve(months(periods=12, schedule=schedule)), tmp_path / schedule
+        queries, everybody = queries_of(resolved, 12), np.ones(600, np.bool_)
+        assert cohort(resolved, folder / "devices").share(SIDES[0], queries[4], 0, 600).refused == 0
+        resolved.agreement.openings(opener_of(SIDES[0]), worlds.keeper_on(folder / "book")).note(
+            queries[4], 0, everybody
+        )
+        devices = cohort(resolved, folder / "devices")
+        assert devices.share(SIDES[1], queries[2], 0, 600).refused == (600 if schedule == "counter" else 0)
+        assert devices.share(SIDES[1], queries[6], 0, 600).refused == 0
+        openings = resolved.agreement.openings(opener_of(SIDES[0]), worlds.keeper_on(folder / "book"))
+        if schedule == "split":
+            openings.note(queries[2], 0, everybody)
+            continue
+        with complains("is about period 3, but the server of words opened a sum of period 5"):
+            openings.note(queries[2], 0, everybody)
+        openings.note(queries[6], 0, everybody[:300])
+        with complains("opened a sum of period 7"):  # of other devices, whose noise would go on beside it
+            openings.note(queries[6], 300, everybody[300:])
+
+
+def counted(run: MainResult, most: int) -> Any:
+    """The standings of every period that devices' ratings come to, and how many likes each device has had so far."""
+    ratings, users, liked = run.population.ratings, run.resolved.world.users, set[tuple[int, int]]()
+    for period in range(1, 1 + (run.scenario.periods or 0)):
+        rows = ratings.at(period).rated(as_words(derive(3, "devices")), 0, users)
+        liked |= {*zip(rows.owners[rows.values].tolist(), rows.items[rows.values].tolist(), strict=True)}
+        devices, items = np.array(sorted(liked)).T
+        kept = np.minimum(np.bincount(devices, minlength=users), most)
+        yield np.bincount(items, minlength=run.resolved.world.items), kept.sum()
+
+
+def standings_of(run: MainResult) -> list[Any]:
+    return [estimates.value * run.resolved.world.users for estimates in run.outcome.state.by_period]
+
+
+def test_a_device_counts_each_like_once_and_at_most_so_many_over_all_periods() -> None:
+    """Without noise: all that 600 devices have liked so far, or three of each; whatever the layout is."""
+    free = {"epsilon": "inf", "schedule": "counter", "drift": 0.3, "periods": 4}
+    run = here(months(**free))
+    for standings, (likes, kept) in zip(standings_of(run), counted(run, 5), strict=True):
+        assert standings == pytest.approx(likes)
+        assert kept == likes.sum()
+    capped = here(months(**free, most_likes=3), workers=2, devices_per_actor=64)
+    before = np.zeros(40)
+    for standings, (likes, kept) in zip(standings_of(capped), counted(capped, 3), strict=True):
+        assert standings.sum() == pytest.approx(kept) != likes.sum()
+        assert (standings > before - 1e-9).all()
+        assert (standings < likes + 1e-9).all()
+        before = standings
+    assert capped.outcome.releases_sha256 == here(months(**free, most_likes=3)).outcome.releases_sha256
+
+
+def test_those_who_come_later_count_from_then_on() -> None:
+    """A period's devices alone: what a newcomer would have liked before it came is counted when it comes."""
+    run = here(months(epsilon="inf", schedule="counter", drift=0.3, churn=0.2))
+    ratings, asks, total = run.population.ratings, run.outcome.state.asked, np.zeros(40)
+    liked, before = np.zeros((600, 40), np.bool_), 0
+    for ask, estimates in zip(asks, run.outcome.state.by_period, strict=True):
+        assert before < ask.stop
+        rows = ratings.at(ask.query.period).rated(as_words(derive(3, "devices")), 0, 600)
+        likes = np.zeros((600, 40), np.bool_)
+        likes[rows.owners[rows.values], rows.items[rows.values]] = True
+        likes[ask.stop :] = False
+        absence = run.job.absence.present(as_words(derive(3, "devices")), ask.query.words, 0, 600, ask.query.period)
+        total += (likes & ~liked)[: ask.stop][present(absence)[: ask.stop] == 1].sum(axis=0)
+        liked |= likes
+        before = ask.stop
+        assert estimates.value * ask.stop == pytest.approx(total)
+
+
+@pytest.mark.statistical
+def test_standings_have_the_noise_that_results_say(blindrec: Command, tmp_path: Path) -> None:
+    """Spec I 6: of 20,000 items, within 2 %, four standard errors (1 in 5,000); a run that was stopped goes on so."""
+    run = here(months(schedule="counter", items=20_000, users=40, drift=0.3))
+    noise = [standings - likes for standings, (likes, _) in zip(standings_of(run), counted(run, 5), strict=True)]
+    stated = [row["noise_deviation"] for row in record(run)["by_period"]]
+    assert [part.std() for part in noise] == pytest.approx(stated, rel=0.02)
+    own = np.sqrt([1, 2, 3]) * stated[0]
+    assert [part.std() for part in noise] != pytest.approx(own, rel=0.02), "noise of its own in each period"
+    flags = ["run", "--design", "totals", "--items", 40, "--rated", 5, "--users", 300, "--periods", 4]
+    flags += ["--schedule", "counter", "--backend", "inprocess", "--dropout", 0.1]
+    whole = blindrec(*flags, "--json", "-").result
+    stopped(blindrec, 2, *flags, "--out", tmp_path / "out")
+    again = blindrec("resume", tmp_path / "out", "--backend", "inprocess", "--json", "-").result
+    assert again["releases_sha256"] == whole["releases_sha256"]
+    assert (whole["spent_max"], whole["unit"]) == (1.0, "person-history")
+    assert 0 < whole["by_period"][0]["spent"] < whole["by_period"][1]["spent"] < 1
+
+
+def test_a_counter_of_too_little_noise_or_of_more_periods_is_no_plan() -> None:
+    by_periods = {periods: resolve(months(periods=periods, schedule="counter")) for periods in (11, 12)}
+    agreement, query = by_periods[12].agreement, queries_of(by_periods[12], 1)[0]
+    assert Agreement.of_content(agreement.content()) == agreement
+    agreement.require_noise(query)
+    with pytest.raises(WithheldError):  # since an empty sum would be nothing but noise that goes on
+        Totals().require_enough(query, 0)
+    shorter = by_periods[11].agreement
+    noise = present(shorter.rounds[0].noise)
+    rounds = tuple(part._replace(noise=noise, epsilon=shorter.rounds[0].epsilon) for part in agreement.rounds)
+    broken = replace(agreement, rounds=rounds, budget=12 * present(rounds[0].epsilon))
+    with complains("is none of the 12 rounds that were agreed as one plan"):
+        broken.require_noise(broken.stamped(queries_of(by_periods[11], 1)[0]))
+    for wrong in (
+        {"counter": 11},
+        {"rounds": (*agreement.rounds[:11], rounds[11]), "budget": Fraction(9)},
+        {"delta": 0.0},
+    ):
+        with complains("a counter"):
+            replace(agreement, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"design": "set", "trust": "local"}, "schedule counter is about design totals and trust two-servers, not set"),
+        ({"design": "set", "trust": "shuffled"}, "schedule counter is about design totals"),
+        ({"design": "pair-totals"}, "schedule counter is about design totals"),
+        ({"noise": "devices"}, "noise is devices, who leave while that of schedule counter goes on"),
+        ({"delta": 0}, "delta is 0, but the noise of schedule counter is Gaussian"),
+        ({"ageing": 0.3}, "schedule counter adds up all periods"),
+        ({"item_arrivals": 0.1}, "schedule counter keeps the likes of items that went"),
+    ],
+)
+def test_what_a_counter_lacks_is_refused(changes: dict[str, Any], words: str) -> None:
+    with complains(words):
+        resolve(months(**{"schedule": "counter", **changes}))
 
 
 def test_servers_and_devices_refuse_other_noise_and_a_plan_that_breaks_its_promise(tmp_path: Path) -> None:
