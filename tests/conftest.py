@@ -311,13 +311,3 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             (folder / "made").mkdir(exist_ok=True)
             paths.write_text("\n".join(map(str, made(folder / "made"))))
     return [Path(path) for path in paths.read_text().splitlines()]
-
-
-@pytest.fixture(scope="session")
-def page(subjects: list[Path]) -> str:
-    """One report of all of them, or by default of one of each family."""
-    from page_subjects import FAMILIES  # noqa: PLC0415 (importable only since `Shared` is there)
-
-    from scenarios.pages.page import report_of  # noqa: PLC0415 (not needed by most tests)
-
-    return report_of([path for path in subjects if THOROUGH or path.stem in FAMILIES])

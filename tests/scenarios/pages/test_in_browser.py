@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 from chromium import Seen, found, look
+from page_subjects import FAMILIES
+from thoroughness import THOROUGH
+
+from scenarios.pages.page import report_of
 
 BROWSER = found()
 pytestmark = [
@@ -15,6 +19,12 @@ WIDTHS = 1200, 400
 CUT = """[...document.querySelectorAll("body *")].filter(one => !one.closest("svg, thead") &&
     one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 80))"""
 """What stands outside of the window."""
+
+
+@pytest.fixture(scope="module")
+def page(subjects: list[Path]) -> str:
+    """One report of all of them, or by default of one of each family."""
+    return report_of([path for path in subjects if THOROUGH or path.stem in FAMILIES])
 
 
 def _looked(page: str, folder: Path) -> Seen:

@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from xml.etree import ElementTree as Trees
 import html5lib
 import pytest
 from answers import answer, curve
+from markupsafe import Markup
 from page_subjects import FAMILIES, undrawn_report
 from runs import Command, planted_ratings, refused, write_movielens
 from thoroughness import THOROUGH
@@ -25,7 +26,7 @@ import blindrec as face
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import CURATOR, LOCAL
 from scenarios.pages.answer_page import _digest, page_style, policy
-from scenarios.pages.page import ReportSection
+from scenarios.pages.page import ReportSection, report_of
 from scenarios.pages.promises import KINDS
 from scenarios.pages.subject import Subject
 from scenarios.show.palette import COLOURS
@@ -45,6 +46,20 @@ def tree_of(page: str) -> Trees.Element:
 def words_of(element: Trees.Element) -> str:
     """All text inside of an element."""
     return " ".join("".join(element.itertext()).split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_scripts() -> Iterator[None]:
+    """What draws an answer takes seconds to be made, and is looked at in `test_answer_page`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.pages.answer_page._scripts", lambda: (Markup("draws()"), Markup("switches()")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def page(subjects: list[Path]) -> str:
+    """One report of all of them, or by default of one of each family."""
+    return report_of([path for path in subjects if THOROUGH or path.stem in FAMILIES])
 
 
 @pytest.fixture(scope="module")
