@@ -144,3 +144,17 @@ def test_pieces_without_a_mask_are_joined_with_those_that_have_one(lone: list[in
     split = [answer(ratings, query, *ends) for ends in itertools.pairwise([0, 40_000, 120_000, behind.size])]
     assert digest([whole]) == digest(split)
     assert aggregate(query, whole).answered == behind.size - len(lone)
+
+
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+@pytest.mark.parametrize("rated", [2, 4, 5, 9])
+def test_releases_of_a_block_model_are_the_oracles(agreement: str, rated: int) -> None:
+    world = worlds.world(items=ITEMS, rated=rated, like=((0.9, 0.3), (0.2, 0.8)), shares=(0.25, 0.75))
+    query, ratings = asked(agreement, Fraction(1)), worlds.block_ratings(world)
+    told = [expected(query, device, world.ratings(device)) for device in range(1000, 1080)]
+    release = answer(ratings, query, 1000, 1080)
+    assert pairs_in(release) == [pair for pair, _ in told]
+    assert release.unpacked().tolist() == [bit for _, bit in told]
+    assert release.answered is None
+    alone = Cohort(ratings, worlds.SECRET, 1003, 1004, Fraction(1)).answer(query, 1003, 1004)
+    assert (pairs_in(alone)[0], alone.unpacked()[0].tolist()) == told[3]

@@ -244,3 +244,40 @@ def test_rounds_in_which_it_likes_nothing_are_refused_by_number(nothing: list[in
 
 def test_likes_are_not_shown() -> None:
     assert repr(Client(3, LIKES)) == "Client(number=3, rounds=4)"
+
+
+VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
+
+
+def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:
+    return reference.siphash_words(reference.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
+
+
+def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
+    """Floyd's sample without replacement (Bentley and Floyd, 1987)."""
+    drawn: list[int] = []
+    for j in range(radius):
+        last = rounds - radius + j
+        found = reference.below(stream, OWN_ROUNDS + j, last + 1)
+        drawn.append(last if found in drawn else found)
+    return drawn
+
+
+def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
+    stream, client = stream_of(device), int(voters.client[device])
+    if client < 0:
+        return reference.below(stream, number, voters.objects)
+    taste = int(voters.taste[client, number])
+    step = reference.below(stream, number, 2) if voters.diverse[client, number] else 0
+    if number in own_rounds(stream, voters.taste.shape[1], voters.radius):
+        step = 1 + reference.below(stream, number, voters.objects - 1)
+    return (taste + step) % voters.objects
+
+
+@pytest.mark.parametrize("sizes", [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)])
+def test_planted_votes_are_the_oracles(sizes: tuple[int, int, int]) -> None:
+    objects, radius, diversity = sizes
+    voters = planted(users=9, rounds=20, objects=objects, radius=radius, diversity=diversity, peers=[1, 2, 5, 7, 8])
+    votes = cast(voters, announced(20, objects), range(9))
+    assert votes.dtype == np.uint8
+    assert votes.tolist() == [[planted_vote(voters, v, number) for v in range(9)] for number in range(20)]

@@ -10,7 +10,7 @@ import pytest
 import worlds
 from thoroughness import sample
 from worlds import PlantedRatings as Planted
-from worlds import equation_2, features_of, fitted, planted, soft_impute
+from worlds import complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.channels import ExactChannel
@@ -18,7 +18,12 @@ from coordinator.protocol.coins import BITS, on_grid, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.messages import Release
-from coordinator.protocol.second_order import SecondOrderQuery, as_bytes, two_tier_mechanism, two_tier_mechanisms
+from coordinator.protocol.second_order import (
+    SecondOrderQuery,
+    as_bytes,
+    two_tier_mechanism,
+    two_tier_mechanisms,
+)
 from coordinator.server.completion import fitting as spectrum
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
 from coordinator.server.completion.crowd import cut_users
@@ -287,3 +292,44 @@ def test_queries_differ_by_everything_and_name_what_they_need() -> None:
     for words, call in refused:
         with pytest.raises(InputError, match=words):
             call()
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 8, 25])
+@pytest.mark.parametrize("mean_degree", [None, 5.0])
+def test_equation_4_in_low_rank_is_the_dense_one(count: int, mean_degree: float | None) -> None:
+    coins = np.random.default_rng(count)
+    vectors, mean = coins.standard_normal((60, 8)), coins.standard_normal(60)
+    items = np.sort(coins.permutation(60)[:count]).astype(np.int32)
+    values = coins.standard_normal(count)
+    features = features_of(vectors, mean, kappa=0.7, mean_degree=mean_degree)
+    kappa = 0.7 if mean_degree is None else 0.7 * count / mean_degree
+    square = vectors @ vectors.T
+    inner = kappa * np.eye(count) + square[np.ix_(items, items)]
+    expected = mean + square[:, items] @ np.linalg.solve(inner, values - mean[items])
+    expected[items] = values
+    assert np.abs(complete(features, items, values) - expected).max() < 1e-8
+
+
+@pytest.mark.parametrize("mstep", ["keep", "prox"])
+def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
+    full = planted(50, 30, rank=3, share=1.0, noise=0.0)
+    fitting = Fitting(rank=6, kappa=1e-8, mstep=mstep)  # type: ignore[arg-type] # one of both
+    model = fitted(full, fitting, 3)
+    assert np.abs(fit_of(full, model.features) + model.features.mean - full.truth).max() < 1e-5
+    completed = complete_many(model.features, full.starts, full.items, full.values)
+    assert np.array_equal(np.round(completed, 12), np.round(full.truth, 12))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mstep", ["keep", "prox"])
+def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = planted(50, 70, rank=3, share=0.5)
+    found = []
+    for moment, rows in ((1000, 0), (0, 1000), (0, 0)):
+        monkeypatch.setattr(spectrum, "MOMENT_ITEMS", moment)
+        monkeypatch.setattr(spectrum, "ROWS", rows)
+        fitting = Fitting(rank=4, kappa=KAPPA, mstep=mstep)  # type: ignore[arg-type] # one of both
+        vectors = fitted(of, fitting, 60).features.vectors
+        found.append(vectors @ vectors.T)
+    assert np.abs(found[1] - found[0]).max() < 1e-8
+    assert np.abs(found[2] - found[0]).max() < 1e-3 * np.abs(found[0]).max()

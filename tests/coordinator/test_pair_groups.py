@@ -479,3 +479,14 @@ def test_tastes_that_do_not_fit_are_refused(changes: dict[str, Any], line: str) 
         Tastes(**{**good, **changes})
     with pytest.raises(InputError, match="tastes of a model"):
         replace(Model(**zeros), tastes=Tastes(**good))  # type: ignore[arg-type]
+
+
+def test_without_noise_a_subspace_is_exact() -> None:
+    found = subspace(matrices(0, np.array([3.0, 1.0]), 1)[0], 0)
+    assert found.strengths == pytest.approx([3, 1])
+    assert found.overlaps == pytest.approx([1, 1])
+    for many in (1, 2):  # squared cosines
+        assert np.square(found.vectors[:, :many].T @ PLANTED).sum() == pytest.approx(many)
+    assert not found.directions(0).any()
+    v = found.directions(0.5)
+    assert v @ v.T * 0.5 == pytest.approx((PLANTED * [3.0, 1.0]) @ PLANTED.T)

@@ -17,9 +17,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.blocks import BlockParameters, pair_agreement
+from coordinator.protocol.moments.blocks import BlockParameters, curator_signal, pair_agreement
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.public_draws import pairs_among
+from scenarios.theory.emulated_runs import draw_pairs, draw_totals
 
 
 def asked(items: int, agreement: str = "rated-equal", epsilon: Epsilon = None) -> Query:
@@ -101,3 +102,54 @@ def test_one_rated_item_makes_no_public_pair() -> None:
     assert pair_agreement(parameters(1), agreement="equal", epsilon=1).shape == (2, 2)
     with pytest.raises(InputError, match="rated = 1"):
         pair_agreement(parameters(1), agreement="equal", epsilon=1, rated_public=True)
+
+
+@pytest.mark.parametrize("users", [70, 200, 3000])
+def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
+    """400 draws over ten pairs: means within 5 standard errors of ``n`` and ``n rate`` each, variances to .4."""
+    chance, coins = np.array([0.7, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.55, 0.55, 0.55]), np.random.default_rng(1)
+    asked, agreed = np.array([draw_pairs(chance, users=users, coins=coins) for _ in range(400)]).transpose(1, 0, 2)
+    assert (agreed <= asked).all()
+    if users < 3000:  # exactly
+        assert (asked.sum(axis=1) == users).all()
+    for counts, each in ((asked, np.full(10, 0.1)), (agreed, 0.1 * chance)):
+        error = np.sqrt(users * each * (1 - each) / len(counts))
+        assert (np.abs(counts.mean(axis=0) - users * each) < 5 * error).all()
+        assert counts.var(axis=0) == pytest.approx(users * each * (1 - each), rel=0.4)
+
+
+def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
+    """2,000 draws: means, variances, and the covariance of two entries of a row."""
+    alike = pair_agreement(parameters(4), agreement="equal", epsilon=math.inf, rated_public=True)
+    signal, coins = curator_signal(alike, SIZES, users=7, rated=4), np.random.default_rng(2)
+    draws, cluster = np.array([draw_totals(signal, coins) for _ in range(2000)]), np.repeat([0, 1], SIZES)
+    for i, j in ((0, 1), (0, 3), (2, 3), (3, 4)):
+        variance = signal.variances[cluster[i], cluster[j]]
+        assert abs(draws[:, i, j].mean() - signal.means[cluster[i], cluster[j]]) < 5 * math.sqrt(variance / len(draws))
+        assert draws[:, i, j].var() == pytest.approx(variance, rel=0.2)
+    together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
+    assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
+
+
+def test_curator_totals_have_the_moments_of_every_world() -> None:
+    """Means and variances of an entry and covariances along a row, of one user and then of seven."""
+    model = parameters(4)
+    values, chances = [], []
+    for likely, ratings in worlds_of_one_user(model):
+        sign = np.array([2 * ratings[item] - 1 if item in ratings else 0 for item in range(5)])
+        values.append(np.outer(sign, sign))
+        chances.append(likely)
+    chance, entries = np.array(chances), np.array(values, dtype=np.float64)
+    mean = np.einsum("c,cij->ij", chance, entries)
+    spread = entries - mean
+    alike = pair_agreement(model, agreement="equal", epsilon=math.inf, rated_public=True)
+    found = curator_signal(alike, SIZES, users=7, rated=4)
+    places = {0: (0, 1), 1: (2, 3, 4)}
+    for (own, other), expected in np.ndenumerate(found.means):
+        i, j = places[own][0], places[other][-1]
+        assert expected == pytest.approx(7 * mean[i, j])
+        assert found.variances[own, other] == pytest.approx(7 * (chance @ spread[:, i, j] ** 2))
+    i, j, k = 2, 3, 4
+    assert found.shared[1, 1, 1] == pytest.approx(7 * (chance @ (spread[:, i, j] * spread[:, i, k])))
+    assert found.shared[1, 0, 1] == pytest.approx(7 * (chance @ (spread[:, i, 0] * spread[:, i, k])))
+    assert found.shared[0, 1, 1] == pytest.approx(7 * (chance @ (spread[:, 0, j] * spread[:, 0, k])))

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import re
+import struct
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -22,11 +23,11 @@ from actors.device import Cohort
 from coordinator.protocol.arrays import Bools, Counts, Ints
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import device_streams, draw
+from coordinator.protocol.hashing import below, device_streams, draw
 from coordinator.protocol.mechanisms.maxsense import MaxSense
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.moments.count_moments import NoSignal
-from coordinator.protocol.public_draws import UNIT, gaussian_levels, random_order
+from coordinator.protocol.public_draws import UNIT, candidate, candidates_key, gaussian_levels, random_order
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.aggregation import aggregate
 from scenarios.config.mechanism_settings import all_settings
@@ -212,3 +213,85 @@ def test_no_processor_rounds_a_level_another_way() -> None:
     assert LEVELS[-1] == 0
     digest = hashlib.blake2b(LEVELS.astype("<i8").tobytes(), digest_size=16).hexdigest()
     assert digest == "009a2c16e58ecc0f686a961922cf1cfc"
+
+
+def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:
+    """The oracle's sums over the devices that answered: sensed, scores, ones."""
+    sensed, scores = [0] * query.items, [0] * query.items
+    heard, bits = release.answered_mask().tolist(), release.unpacked().tolist()
+    for k in range(release.count):
+        stream = worlds.public_stream(query, release.first + k)
+        sets = reference.partition(stream, query.items, int(query.parameters["set_size"]))[: query.questions]
+        for some, bit in zip(sets, bits[k], strict=True):
+            for item in some if heard[k] else []:
+                sensed[item] += 1
+                scores[item] += bit
+    return sensed, scores, sum(sum(row) for row, one in zip(bits, heard, strict=True) if one)
+
+
+@settings(max_examples=examples(40))
+@given(data=st.data(), items=st.integers(1, 20), count=st.integers(0, 12), first=st.integers(0, 10**9))
+def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: int, first: int) -> None:
+    """Whatever the bits of silent devices, sets that do not fit, every number of questions."""
+    size = data.draw(st.integers(1, items))
+    questions = data.draw(st.integers(1, -(-items // size)))
+    table = data.draw(st.lists(st.integers(0, 1), min_size=count * questions, max_size=count * questions))
+    heard = data.draw(st.none() | st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    query = worlds.partition_query(items, size, questions)
+    release = Release(
+        query_id=query.id,
+        first=first,
+        count=count,
+        width=questions,
+        bits=pack(np.array(table, np.uint8)),
+        answered=None if heard is None else pack(np.array(heard, np.uint8)),
+    )
+    found = worlds.scores_of(aggregate(query, release))
+    assert (found.sensed.tolist(), found.scores.tolist(), found.ones) == sums_of(query, release)
+    answered = count if heard is None else sum(heard)
+    assert (found.devices, found.answered, found.answers) == (count, answered, answered * questions)
+    assert found.answer_rate == (found.ones / found.answers if found.answers else 0)
+
+
+QUERY = bytes(range(16))
+
+
+def gaussian(word: int) -> int:
+    """The documented number behind a word, in Python's whole numbers."""
+    tail = float((word >> 1) | 1)  # of 2**64; its float64 has the exponent and the bits that choose a cell
+    bits: int = struct.unpack("<q", struct.pack("<d", tail))[0]
+    cell, part = (bits >> 44) - (1023 << 8), bits >> 12 & 0xFFFFFFFF
+    low, high = int(LEVELS[cell + 1]), int(LEVELS[cell])
+    size = (high - ((high - low) * part >> 32)) | 1
+    return size if word & 1 else -size
+
+
+def test_a_candidate_is_the_oracles() -> None:
+    key = reference.as_key(reference.derive(QUERY, "candidates"))
+    assert candidates_key(QUERY).tolist() == list(key)
+    for device, vector, dimension in ((0, 0, 1), (3, 5, 7), (2**40, 8191, 55)):
+        stream = reference.siphash_words(key, device)
+        numbers = [gaussian(reference.draw(stream, vector * dimension + a)) for a in range(dimension)]
+        length = math.sqrt(sum(number**2 for number in numbers))
+        told = candidate(QUERY, device, vector, dimension)
+        assert told.tolist() == [number / length for number in numbers]
+
+
+def test_the_tables_law_is_the_gaussians_up_to_a_millionth() -> None:
+    """Moments of what is uniform between neighbouring levels, and the largest error of the inverse."""
+    octaves, cells = np.divmod(np.arange(LEVELS.size - 1), 256)
+    mass = np.ldexp(2.0, octaves - 64) / 256
+    high, low = LEVELS[:-1] / UNIT, LEVELS[1:] / UNIT
+    assert mass.sum() == pytest.approx(1, abs=1e-15)
+    assert (mass * (high + low) / 2).sum() == pytest.approx(math.sqrt(2 / math.pi), abs=1e-6)
+    assert (mass * (high**2 + high * low + low**2) / 3).sum() == pytest.approx(1, abs=1e-6)
+    between = -special.ndtri(np.ldexp(1 + (cells + 0.5) / 256, octaves - 64))
+    assert np.abs((high + low) / 2 - between).max() < 3e-6
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 10**6, 2**31 + 1, 3 * 2**30, 2**32 - 1, 2**32])
+def test_numbers_below_a_bound_are_the_oracles(bound: int) -> None:
+    """At 2**31 + 1 nearly half of all halves are rejected."""
+    told = [below(stream, lane, bound) for stream in STREAMS[:200] for lane in (0, 5)]
+    assert told == [reference.below(int(stream), lane, bound) for stream in STREAMS[:200] for lane in (0, 5)]
+    assert all(0 <= one < bound for one in told)
