@@ -174,7 +174,7 @@ def schedule_of(name: str) -> Schedule:
     kind, _, length = name.partition(":")
     if kind == Stay.name and length.isdigit() and 1 <= int(length) <= MOST_PERIODS:
         return Stay(int(length))
-    raise InputError(f"schedule {name!r} is unknown; {name_choices(name, NAMES)}")
+    raise InputError(f"schedule {name!r} is unknown; {name_choices(name, (*NAMES, COUNTER, MEMOIZE))}")
 
 
 def panels_of(schedule: Schedule, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:
