@@ -18,7 +18,7 @@ import psutil
 import typer
 
 from benchmarks.pages import table
-from benchmarks.reference import JsonFile, write_figures
+from benchmarks.throughput import JsonFile, write_figures
 
 COLUMNS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "devices": ("devices", lambda row: f"{row['users']:,}"),

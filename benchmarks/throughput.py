@@ -8,23 +8,126 @@ take is reported by itself. In process one thread does both sides' work; on Ray 
 messages.
 """
 
+import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import psutil
 import typer
+from numba import uint64
 
-from benchmarks.numpy_maxsense import numpy_maxsense
 from benchmarks.pages import table
-from benchmarks.reference import PASSES, JsonFile, Took, in_turns, reference, repeated, write_figures
 from benchmarks.watching import Watched, watch
+from coordinator.protocol.arrays import Counts, Indices2, Ints
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.hashing import draw
 from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend, NoStore
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
+
+# Speed is relative to a reference kernel, because its processor time rises and falls with the machine's as the round's
+# does. It is no bound: its draws become vector code and its additions do not, and a round draws two places from one
+# word.
+PASSES, SECOND = 5, 1.0  # Passes of everything that is compared, and the least processor time of one [s]
+Took = dict[str, float]  # Seconds a device, by what was measured: the best of some passes
+
+
+@compiled
+def reference_kernel(first: int, stop: int, items: int, rated: int, sensed: int, counts: Counts) -> np.uint64:
+    """Draw ``rated`` words for a device's ratings; draw one word and add one for each sensed item.
+
+    Sets may have repeated items and are all of one size, keys are weak, and nothing is released.
+    """
+    mixed = uint64(0)
+    for device in range(first, stop):
+        stream = draw(uint64(device), uint64(0))
+        for lane in range(rated):
+            mixed ^= draw(stream, uint64(lane))
+        for lane in range(sensed):
+            word = draw(stream, uint64(rated + lane)) >> uint64(32)
+            counts[(word * uint64(items)) >> uint64(32)] += 1
+    return mixed
+
+
+def reference(users: int, items: int, rated: int) -> None:
+    """Run the reference kernel over devices whose sets have the round's mean size."""
+    reference_kernel(0, users, items, rated, round(items / rated), np.zeros(items, np.uint32))
+
+
+def repeated(work: Callable[[int], object], users: int) -> Took:
+    """Return the seconds a user of work in this thread, which is repeated for a second at least."""
+    users = min(users, 1 << 17)
+    begin, clock, done = time.thread_time(), time.perf_counter(), 0
+    while time.thread_time() - begin < SECOND:
+        work(users)
+        done += users
+    return {"processor": (time.thread_time() - begin) / done, "clock": (time.perf_counter() - clock) / done}
+
+
+def in_turns(ways: dict[str, Callable[[], Took]], passes: int = PASSES) -> dict[str, Took]:
+    """Return the best pass of each way; ways take turns, so that a drift of the machine's speed meets all of them."""
+    took = [{name: way() for name, way in ways.items()} for _ in range(passes)]
+    return {name: {what: min(turn[name][what] for turn in took) for what in took[0][name]} for name in ways}
+
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")]
+
+
+def write_figures(file: Path | None, figures: object) -> None:
+    """Write figures as JSON to a file, if there is one."""
+    if file:
+        file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+# The rival: MaxSense with numpy alone, sparse, as one would write it in an afternoon for a study of one's own.
+BLOCK = 1 << 9  # Users at a time; the fastest of 2^8 to 2^13 at N = 1,000 and at 10,000
+
+
+def numpy_maxsense(users: int, items: int, rated: int, *, epsilon: float = 1.0, seed: int = 0) -> tuple[Ints, Ints]:
+    """Return how many users sensed each item, and how many of those told 1.
+
+    Nine of ten users like an item of even number, one of ten another one.
+    The law is the round's: ``rated`` different items a user, every item sensed with probability 1 / ``rated``.
+    """
+    coins, like = np.random.default_rng(seed), np.where(np.arange(items) % 2, 0.1, 0.9)
+    sensed, scores = np.zeros(items, np.int64), np.zeros(items, np.int64)
+    liked, cells, p = np.zeros(BLOCK * items, np.bool_), BLOCK * items, 1 / rated
+    row = np.arange(BLOCK)[:, None] * items
+    for first in range(0, users, BLOCK):
+        count = min(BLOCK, users - first)
+        subset = _subsets(count, items, rated, coins)
+        likes = (row[:count] + subset)[coins.random(subset.shape, np.float32) < like[subset]]
+        liked[likes] = True
+        gaps = coins.geometric(p, int(cells * p + 10 * math.sqrt(cells * p)) + 10)
+        places = np.cumsum(gaps) - 1  # of the sensed (user, item) in one long row
+        places = places[: np.searchsorted(places, count * items)]
+        user, item = np.divmod(places, items)
+        bits = np.zeros(count, np.bool_)
+        bits[user[liked[places]]] = True
+        bits ^= coins.random(count) < 1 / (1 + math.exp(epsilon))
+        sensed += np.bincount(item, minlength=items)
+        scores += np.bincount(item[bits[user]], minlength=items)
+        liked[likes] = False
+    return sensed, scores
+
+
+def _subsets(count: int, items: int, rated: int, coins: np.random.Generator) -> Indices2:
+    """Return uniform subsets, one a row: rows with a repeated item are drawn again, whole."""
+    subsets = coins.integers(items, size=(count, rated), dtype=np.int32)
+    again = np.arange(count)
+    while again.size:
+        ordered = np.sort(subsets[again], axis=1)
+        again = again[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
+        subsets[again] = coins.integers(items, size=(again.size, rated), dtype=np.int32)
+    return subsets
+
 
 SHAPES = ((1_000, 30), (10_000, 100))  # Items and rated items of the tables in docs/reference/benchmarks.md
 WAYS = ("reference", "numpy", "inprocess", "ray")

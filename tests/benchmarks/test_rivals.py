@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.rivals import environments, oracles
-from benchmarks.rivals.equality import Counts, compared
+from benchmarks.rivals.oracles import Counts, compared
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
 
