@@ -300,7 +300,7 @@ def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Results of every family, for reports; of several processes the first that needs them makes them."""
-    from page_subjects import made  # noqa: PLC0415 (importable only since `Shared` is there)
+    from pages import made  # noqa: PLC0415 (importable only since `Shared` is there)
 
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "results"

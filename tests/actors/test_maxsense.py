@@ -11,11 +11,26 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
+from worlds import PUBLIC
 
 from actors.device import Cohort
 from actors.ratings import Ratings
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
+
+
+def partition_query(items: int, size: int, questions: int, epsilon: Epsilon = None, *, round_number: int = 0) -> Query:
+    """A Multi-MaxSense query about sets of any size, the smaller last one among them."""
+    return Query(
+        design="multi-maxsense",
+        items=items,
+        round=round_number,
+        public_seed=PUBLIC,
+        epsilon=epsilon,
+        questions=questions,
+        parameters={"set_size": size},
+    )
 
 
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
@@ -41,7 +56,7 @@ def test_releases_of_stored_users_are_the_oracles(data: st.DataObject, items: in
         query = worlds.maxsense_query(items=items, sensing=data.draw(sensing), pool=pool, epsilon=epsilon)
     else:
         size = data.draw(st.integers(1, min(11, items)))
-        query = worlds.partition_query(items, size, data.draw(st.integers(1, -(-items // size))), epsilon)
+        query = partition_query(items, size, data.draw(st.integers(1, -(-items // size))), epsilon)
     cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
     told = [expected(query, worlds.SECRET, device, users[behind[device]]) for device in range(first, len(behind))]
     assert cohort.answer(query, first, len(behind)).unpacked().tolist() == told
@@ -56,7 +71,7 @@ def test_long_blocks_keep_devices_apart(design: str, kind: str) -> None:
     if kind == "block model":
         ratings, users = worlds.block_ratings(world), [world.ratings(device) for device in range(600)]
     plain = worlds.maxsense_query(items=600, sensing=0.2, pool=range(0, 600, 2))
-    query = plain if design == "maxsense" else worlds.partition_query(600, 100, 3)
+    query = plain if design == "maxsense" else partition_query(600, 100, 3)
     expectation = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 5)]
     bits = Cohort(ratings, worlds.SECRET, 0, 600, None).answer(query, 0, 600).unpacked()
     assert bits[::5].tolist() == expectation
@@ -77,7 +92,7 @@ def largest_ratio(matrices: Sequence[Sequence[Sequence[Fraction]]]) -> Fraction:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(10, 3)])
 def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Fraction) -> None:
     """Exact enumeration: no pair of private vectors is told apart by more than epsilon, and one by all but a hair."""
-    query = worlds.partition_query(40, 5, questions, epsilon)
+    query = partition_query(40, 5, questions, epsilon)
     assert query.epsilon_per_question == epsilon / questions
     ratio = largest_ratio([bit_channel(query.epsilon_per_question).matrix] * questions)
     assert ratio <= reference.exp_bounds(epsilon)[1]

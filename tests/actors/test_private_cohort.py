@@ -14,7 +14,7 @@ import pytest
 import worlds
 from faults import Deaf
 from hostile import COSTS, SCALARS, forged
-from worlds import announced, complete_many, untouched
+from worlds import announced, complete_many
 
 from actors.keeper import Keeper, spent_by
 from actors.private_cohort import PrivateCohort
@@ -25,6 +25,13 @@ from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.errors import AgreementError, BlindrecError, InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, two_tier_mechanism, two_tier_mechanisms
+
+
+def untouched(cohort: PrivateCohort) -> bool:
+    """Whether no device was charged for anything."""
+    cohort.ledger.look()
+    return not any(block.answered for block in cohort.ledger._ranges)
+
 
 DEVICES = 23
 OF = worlds.rated(devices=DEVICES)

@@ -1,6 +1,7 @@
 """Sign sensing's sums and bits are the oracle's, bit for bit, whatever the pool and however the devices are cut."""
 
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
+from worlds import Row, public_stream
 
 from actors.device import Cohort
 from actors.ratings import Ratings, RatingsBlock
@@ -18,6 +20,44 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
+
+
+def signed_sums(query: Query, device: int, ratings: dict[int, bool]) -> list[int]:
+    """The oracle's signed sums of a device over the pool's items that it rated, one a sign vector."""
+    assert query.pool is not None
+    stream, pool = public_stream(query, device), query.pool.tolist()
+    unit, centres = (1, [0] * len(pool)) if query.centres is None else (32, query.centres.tolist())
+    opinions = {
+        place: (unit if ratings[item] else -unit) - centres[place] for place, item in enumerate(pool) if item in ratings
+    }
+    return [
+        sum(reference.sign(stream, a, place, len(pool)) * told for place, told in opinions.items())
+        for a in range(int(query.parameters["vectors"]))
+    ]
+
+
+def named_bits(query: Query, secret: bytes, device: int, sums: Sequence[int]) -> list[int]:
+    """What the oracle's device releases: the sign of the vector that it names, then its number, highest bit first."""
+    kept, others = int(query.parameters["kept"]), 2 * len(sums) - int(query.parameters["kept"])
+    misses = 0 if query.epsilon is None else reference.misses(query.epsilon, kept, others)
+    stream = reference.choice_stream(secret, device, query.id)
+    best = reference.release_coin(secret, device, query.id, 0) >= misses
+    rank = reference.below(stream, 0, kept) if best else kept + reference.below(stream, 1, others)
+    sign, vector = reference.named(sums, rank, stream)
+    return [int(sign > 0), *(vector >> k & 1 for k in reversed(range(query.answer_bits - 1)))]
+
+
+def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
+    """What a device of these sums releases: ranks by falling sum, ties in every order alike."""
+    signed = [sign * total for total in sums for sign in (1, -1)]
+    best, other = channel.probabilities
+    row = []
+    for total in signed:
+        above, tied = sum(one > total for one in signed), signed.count(total)
+        among_best = min(max(channel.best_count - above, 0), tied)
+        row.append((among_best * best + (tied - among_best) * other) / tied)
+    return tuple(row)
+
 
 MASTER = as_words(worlds.SECRET)
 TWO_CLASSES = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
@@ -55,7 +95,7 @@ def test_stored_sums_are_the_oracles(data: st.DataObject, items: int, vectors: i
     pool = sorted(data.draw(st.sets(item, min_size=1)))
     first = data.draw(st.integers(0, len(behind) - 1))
     query = worlds.sign_query(pool, items=items, vectors=vectors, round_number=3)
-    expected = [worlds.signed_sums(query, device, users[behind[device]]) for device in range(first, len(behind))]
+    expected = [signed_sums(query, device, users[behind[device]]) for device in range(first, len(behind))]
     found = sums_of(worlds.stored_ratings(users, behind, items), query, first, len(behind) - first)
     assert found == expected
 
@@ -68,12 +108,12 @@ def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name:
     pool = sorted(data.draw(st.sets(st.integers(0, world.items - 1), min_size=1)))
     centres = data.draw(st.lists(st.integers(-32, 32), min_size=len(pool), max_size=len(pool)))
     query = worlds.sign_query(pool, items=world.items, vectors=vectors, epsilon=Fraction(1), centres=centres)
-    expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(8)]
+    expected = [signed_sums(query, device, world.ratings(device)) for device in range(8)]
     stored = worlds.stored_ratings([world.ratings(device) for device in range(8)], range(8), world.items)
     for ratings in (worlds.block_ratings(world), stored):
         assert sums_of(ratings, query, 0, 8) == expected
         bits = Cohort(ratings, worlds.SECRET, 0, 8, None).answer(query, 0, 8).unpacked().tolist()
-        assert bits == [worlds.named_bits(query, worlds.SECRET, k, sums) for k, sums in enumerate(expected)]
+        assert bits == [named_bits(query, worlds.SECRET, k, sums) for k, sums in enumerate(expected)]
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -84,7 +124,7 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         query = worlds.sign_query(pool, items=world.items, vectors=vectors, kept=kept, epsilon=epsilon)
         ratings, devices = worlds.block_ratings(world), range(500, 516)
         expected = [
-            worlds.named_bits(query, worlds.SECRET, device, worlds.signed_sums(query, device, world.ratings(device)))
+            named_bits(query, worlds.SECRET, device, signed_sums(query, device, world.ratings(device)))
             for device in devices
         ]
         release = Cohort(ratings, worlds.SECRET, 500, 516, None).answer(query, 500, 516)
@@ -99,7 +139,7 @@ def test_a_long_block_keeps_devices_apart(vectors: int) -> None:
     """More devices than there are stamps, in one call: what one left behind must not show in another's sum."""
     for world in (worlds.world(items=90, rated=2), worlds.world(items=90, rated=88)):
         query = worlds.sign_query(range(0, 90, 9), items=90, vectors=vectors)
-        expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(500, 520)]
+        expected = [signed_sums(query, device, world.ratings(device)) for device in range(500, 520)]
         assert sums_of(worlds.block_ratings(world), query, 0, 520)[500:] == expected
 
 
@@ -133,7 +173,7 @@ def test_the_largest_log_ratio_of_the_whole_channel_is_epsilon(vectors: int, eps
         query = worlds.sign_query(range(ITEMS), items=ITEMS, vectors=vectors, kept=kept, epsilon=epsilon)
         ratios = []
         for device in range(4):
-            rows = {worlds.row_of(worlds.signed_sums(query, device, held), channel) for held in all_ratings()}
+            rows = {row_of(signed_sums(query, device, held), channel) for held in all_ratings()}
             assert {sum(row) for row in rows} == {1}
             ratios.append(largest_ratio(rows))
         best, other = channel.probabilities

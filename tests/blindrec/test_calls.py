@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 import pytest
-from crash_points import lasting
 from rich.console import Console
-from runs import Command, planted_ratings, write_movielens
+from runs import Command, lasting, planted_ratings, write_movielens
 
 import blindrec
 from coordinator.server.rounds.rounds import Round

@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from crash_points import lasting
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, lasting, planted_ratings, refused, write_movielens
 
 import blindrec as face
 from scenarios.backends.on_ray import OnRay

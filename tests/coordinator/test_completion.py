@@ -10,7 +10,7 @@ import pytest
 import worlds
 from thoroughness import sample
 from worlds import PlantedRatings as Planted
-from worlds import complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
+from worlds import complete, complete_many, features_of, fitted, planted
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.channels import ExactChannel
@@ -28,6 +28,22 @@ from coordinator.server.completion import fitting as spectrum
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
 from coordinator.server.completion.crowd import cut_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, centre
+
+
+def equation_2(of: Planted, mean: Floats, fit: Floats2, kappa: float) -> float:
+    """Equation 2's objective, ``|P(Y - X)|^2 + 2 kap |X|_*``."""
+    error = np.where(of.seen, of.dense(mean) - fit, 0)
+    return float(np.square(error).sum() + 2 * kappa * np.linalg.svd(fit, compute_uv=False).sum())
+
+
+def soft_impute(of: Planted, mean: Floats, kappa: float, iterations: int = 1200) -> Floats2:
+    """Equation 2's optimum by dense soft-thresholded singular values (Mazumder, Hastie and Tibshirani, 2010)."""
+    fit = np.zeros(of.truth.shape)
+    for _ in range(iterations):
+        left, values, right = np.linalg.svd(np.where(of.seen, of.dense(mean), fit), full_matrices=False)
+        fit = (left * np.maximum(values - kappa, 0)) @ right
+    return fit
+
 
 KAPPA = 2.0
 PROX = Fitting(rank=30, kappa=KAPPA, mstep="prox")

@@ -1,5 +1,6 @@
 """Processes of devices that die and forget, without Ray: nobody spends or answers otherwise."""
 
+import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 import worlds
-from faults import DEATHS, Actor, Deaf, Fate, at, by_chance, lives, stand_in
+from faults import DEATHS, Actor, Deaf, Fate, at, lives, stand_in
 from thoroughness import sample, size
 from worlds import in_world
 
@@ -23,6 +24,13 @@ from coordinator.server.fleet.querying import Aggregator
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
+
+
+def by_chance(seed: int, share: float = 0.03) -> Fate:
+    """Let each call be somebody's last with a probability."""
+    chance = random.Random(seed)
+    return lambda _: chance.choice(DEATHS) if chance.random() < share else "lives"
+
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
 SIGN = in_world(Sign, items=ITEMS, rated=5)

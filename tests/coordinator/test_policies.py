@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from faults import DESIGN, ITEMS, LEARNER, SETTING, USERS, Devices, Stray, answers, devices, pool, query, setting_of
+from faults import DESIGN, ITEMS, LEARNER, SETTING, USERS, Devices, answers, devices, pool, query, setting_of
+from runs import present
 from worlds import in_world
 
 from actors.device import Cohort
@@ -26,6 +27,19 @@ from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from scenarios.theory.draws import Drawn
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Asks well for some rounds, a hundred devices each, and then makes of a good round what ``bad`` makes of it."""
+
+    bad: Callable[[Ask, ServerState], Any]
+    good: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        ask = present(SETTING.ask(state, users=100))
+        answer: Ask | None = ask if len(state.asked) < self.good else self.bad(ask, state)
+        return answer
 
 
 @dataclass(frozen=True)

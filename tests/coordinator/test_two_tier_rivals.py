@@ -25,6 +25,12 @@ from coordinator.protocol.second_order.sslp import Sslp, corners, sslp_bound, ss
 from coordinator.protocol.value_channels import choice_channel
 
 
+def pack_moment(moment: Floats2) -> Floats:
+    """The lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
+    rows, columns = np.tril_indices(moment.shape[0])
+    return moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
+
+
 class NamedCoins(Coins):
     """Coins that a test names: of places, which side, the pick on it, and fair ones."""
 
@@ -138,7 +144,7 @@ def test_directions_are_unit_moments_in_the_models_basis() -> None:
     told, basis = directions(mine, basis_of(model)), basis_of(model)
     for row, private in zip(told[:2], mine, strict=False):
         taste = basis.T @ private
-        np.testing.assert_allclose(row, worlds.pack_moment(np.outer(taste, taste)) / (taste @ taste), atol=1e-12)
+        np.testing.assert_allclose(row, pack_moment(np.outer(taste, taste)) / (taste @ taste), atol=1e-12)
         assert np.linalg.norm(row) == pytest.approx(1)
     assert not told[2].any()
 

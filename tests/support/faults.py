@@ -5,9 +5,7 @@ import functools
 import json
 import os
 import pickle
-import random
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import closing, contextmanager
@@ -22,8 +20,7 @@ import pandas as pd
 import pytest
 import ray
 import worlds
-from crash_points import PROVENANCE, lasting
-from runs import Command, Ended, present
+from runs import PROVENANCE, Command, Ended, lasting
 from worlds import in_world
 
 from actors import database
@@ -147,22 +144,6 @@ def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
     return ended
 
 
-def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
-    """A command on a disk that holds so many records."""
-    keep, left = RecordLog.keep, [holds]
-
-    def keeping(self: RecordLog[Any], record: Any) -> None:
-        left[0] -= 1
-        with pytest.MonkeyPatch.context() as patch:
-            if left[0] < 0:
-                patch.setattr(database, "_transaction", Disk(0, later=True).commit)
-            keep(self, record)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordLog, "keep", keeping)
-        return blindrec(*arguments)
-
-
 def forget(file: Path, table: str, first: int) -> None:
     with closing(sqlite3.connect(file)) as tool, tool:
         tool.execute(f'DELETE FROM "{table}" WHERE position >= ?', (first,))
@@ -258,12 +239,6 @@ def lives(_: str) -> str:
     return "lives"
 
 
-def by_chance(seed: int, share: float = 0.03) -> Fate:
-    """Let each call be somebody's last with a probability."""
-    chance = random.Random(seed)
-    return lambda _: chance.choice(DEATHS) if chance.random() < share else "lives"
-
-
 def at(name: str, number: int, how: str) -> Fate:
     """Let one call be somebody's last: that of a method, by its number."""
     calls = iter(range(10**6))
@@ -305,19 +280,6 @@ def devices(budget: Epsilon = Fraction(1)) -> Devices:
     return Devices(Cohort(ratings, worlds.SECRET, 0, USERS, budget))
 
 
-@dataclass(frozen=True)
-class Stray:
-    """Asks well for some rounds, a hundred devices each, and then makes of a good round what ``bad`` makes of it."""
-
-    bad: Callable[[Ask, ServerState], Any]
-    good: int
-
-    def next_query(self, state: ServerState) -> Ask | None:
-        ask = present(SETTING.ask(state, users=100))
-        answer: Ask | None = ask if len(state.asked) < self.good else self.bad(ask, state)
-        return answer
-
-
 def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
     return lambda ask, _: replace(ask, query=replace(ask.query, **changes))
 
@@ -340,14 +302,3 @@ class Deaf:
         if first < self.below:
             raise UnreachableError("it does not answer")
         return self._keeper.book(first, stop, known, lines, opener)
-
-
-@contextmanager
-def hasty_threads() -> Iterator[None]:
-    """Let threads take turns as often as they can."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)

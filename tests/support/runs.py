@@ -5,7 +5,7 @@ import json
 import socket
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -25,7 +25,6 @@ from matplotlib.transforms import Bbox
 from rich.console import Console
 
 from actors.ratings import BlockRatings
-from benchmarks.pages import modules, read
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.custom import Mechanism
@@ -52,14 +51,12 @@ from scenarios.config.shuffled_account import ShuffledAccount
 from scenarios.data.datasets import RatingTable
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.rating_split import Split
-from scenarios.experiment.experiment import Record, write_folder
-from scenarios.families.main.main_columns import record
 from scenarios.families.main.main_job import MainJob
-from scenarios.families.main.main_seed import tables_of
 from scenarios.families.main.run import Job, MainResult, run, run_job
-from scenarios.store.manifest import FOLDER, PROGRESS
+from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import RUN_FILE, UNITS
 from scenarios.store.run_folder import claim_folder
+from scenarios.studies.study import Study
 
 # Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share.
 CHECKED = {
@@ -181,13 +178,6 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     claim_folder(out, MainJob().mark(scenario, repeat))
 
 
-def write_run(out: Path, finished: MainResult) -> dict[str, Any]:
-    result = record(finished)
-    tables = partial(tables_of, finished)
-    write_folder(out, Record(values=result, scenario=finished.scenario.again(), tables=tables))
-    return result
-
-
 def planted_ratings(*, users: int, items: int, each: int, seed: int = 0) -> list[Rating]:
     """Ratings in a mixed order: users like (4, 5) the first half of the items and not (1 to 3) the rest, mostly."""
     world = np.random.default_rng(seed)
@@ -248,12 +238,6 @@ def lines_of_units(out: Path) -> list[str]:
     """All finished units as they are stored, in the order in which they were finished."""
     with closing(sqlite3.connect(out / FOLDER / RUN_FILE.name)) as tool:
         return [unit for (unit,) in tool.execute(f"SELECT unit FROM {UNITS} ORDER BY position")]
-
-
-def rounds_over(out: Path) -> int:
-    """How many rounds are over of a run that lives, as its folder tells whoever watches it."""
-    path = out / FOLDER / PROGRESS
-    return int(json.loads(path.read_text())["rounds"]) if path.exists() else 0
 
 
 def free_ports(count: int) -> list[int]:
@@ -369,31 +353,47 @@ def _boxes(lines: LineCollection) -> Iterator[Bbox]:
             yield Bbox(ends)
 
 
-# Pages that build something of one's own: their module as it stands there, or as a reader may change it, and run.
-@dataclass(frozen=True)
-class OwnPage:
-    """A page and the module that it shows; tests work in a folder that holds it."""
-
-    page: str
-    module: str
-
-    @property
-    def text(self) -> str:
-        return read(self.page)
-
-    @property
-    def code(self) -> str:
-        return dict(modules(self.text))[self.module]
-
-    @property
-    def lines(self) -> int:
-        return sum(1 for line in self.code.splitlines() if line.strip())
-
-
 def result(command: Command, *arguments: object) -> dict[str, Any]:
     ended = command(*arguments, "--json", "-")
     assert ended.code == 0, ended.err
     return ended.result
+
+
+# What lasts of a result: what two runs of the same scenario have in common.
+PROVENANCE = {"command", "ended"}  # What a folder says of where it comes from
+
+
+def lasting(value: Any, without: Set[str]) -> Any:
+    """A result without some of its values, wherever they stand in it."""
+    if isinstance(value, dict):
+        return {name: lasting(one, without) for name, one in value.items() if name not in without}
+    return [lasting(one, without) for one in value] if isinstance(value, list) else value
+
+
+# The smallest sweep: squares of numbers, for tests of what keeps sweeps.
+class Number(NamedTuple):
+    unit: int
+
+
+@dataclass(frozen=True)
+class Square:
+    found: int
+
+
+def _squared(square: Callable[[int], int], number: int) -> Square:
+    return Square(square(number))
+
+
+def squares_of(numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> Study[Number, Square]:
+    units = {Number(number): partial(_squared, square, number) for number in numbers}
+    return Study(
+        content=content,
+        key=Number,
+        measurement=Square,
+        units=lambda _: units,
+        result=lambda found: {"squares": [one.found for one in found.values()]},
+        show=lambda console, result, title: console.print(title, result),
+    )
 
 
 # Runs of custom mechanisms in a small world, without the command line.

@@ -23,7 +23,6 @@ from coordinator.protocol.arrays import Bits2, Bools2, Floats, Floats2, Indices,
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, on_grid
 from coordinator.protocol.features import ItemFeatures, residuals
-from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.rating_table import Likes, Rows, RowTable, starts_of
@@ -32,7 +31,6 @@ from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.protocol.value_channels import ChoiceChannel
 from coordinator.server.completion.crowd import PublicUsers, local_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 
@@ -121,19 +119,6 @@ def maxsense_query(
     )
 
 
-def partition_query(items: int, size: int, questions: int, epsilon: Epsilon = None, *, round_number: int = 0) -> Query:
-    """A Multi-MaxSense query about sets of any size, the smaller last one among them."""
-    return Query(
-        design="multi-maxsense",
-        items=items,
-        round=round_number,
-        public_seed=PUBLIC,
-        epsilon=epsilon,
-        questions=questions,
-        parameters={"set_size": size},
-    )
-
-
 def pools(items: int) -> dict[str, list[int]]:
     """Pools of a catalogue, by what they are."""
     return {"whole": [*range(items)], "half": [*range(0, items, 2)], "one item": [items // 2], "last item": [items - 1]}
@@ -214,43 +199,6 @@ def release_of(query: Query, bits: ArrayLike, *, first: int = 0, silent: Sequenc
         answered=pack(heard) if len(silent) else None,
         refused=len(silent),
     )
-
-
-def signed_sums(query: Query, device: int, ratings: dict[int, bool]) -> list[int]:
-    """The oracle's signed sums of a device over the pool's items that it rated, one a sign vector."""
-    assert query.pool is not None
-    stream, pool = public_stream(query, device), query.pool.tolist()
-    unit, centres = (1, [0] * len(pool)) if query.centres is None else (32, query.centres.tolist())
-    opinions = {
-        place: (unit if ratings[item] else -unit) - centres[place] for place, item in enumerate(pool) if item in ratings
-    }
-    return [
-        sum(reference.sign(stream, a, place, len(pool)) * told for place, told in opinions.items())
-        for a in range(int(query.parameters["vectors"]))
-    ]
-
-
-def named_bits(query: Query, secret: bytes, device: int, sums: Sequence[int]) -> list[int]:
-    """What the oracle's device releases: the sign of the vector that it names, then its number, highest bit first."""
-    kept, others = int(query.parameters["kept"]), 2 * len(sums) - int(query.parameters["kept"])
-    misses = 0 if query.epsilon is None else reference.misses(query.epsilon, kept, others)
-    stream = reference.choice_stream(secret, device, query.id)
-    best = reference.release_coin(secret, device, query.id, 0) >= misses
-    rank = reference.below(stream, 0, kept) if best else kept + reference.below(stream, 1, others)
-    sign, vector = reference.named(sums, rank, stream)
-    return [int(sign > 0), *(vector >> k & 1 for k in reversed(range(query.answer_bits - 1)))]
-
-
-def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
-    """What a device of these sums releases: ranks by falling sum, ties in every order alike."""
-    signed = [sign * total for total in sums for sign in (1, -1)]
-    best, other = channel.probabilities
-    row = []
-    for total in signed:
-        above, tied = sum(one > total for one in signed), signed.count(total)
-        among_best = min(max(channel.best_count - above, 0), tied)
-        row.append((among_best * best + (tied - among_best) * other) / tied)
-    return tuple(row)
 
 
 def as_numbers(statistic: Statistic) -> dict[str, object]:
@@ -379,54 +327,8 @@ def announced(of: Rated, query: SecondOrderQuery, first: int, stop: int, **chang
     return devices
 
 
-def untouched(cohort: PrivateCohort) -> bool:
-    """Whether no device was charged for anything."""
-    cohort.ledger.look()
-    return not any(block.answered for block in cohort.ledger._ranges)
-
-
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:
     return Coins(as_words(reference.derive(seed, "devices")), first, devices, as_words(reference.derive(9, "query")))
-
-
-def pack_moment(moment: Floats2) -> Floats:
-    """The lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
-    rows, columns = np.tril_indices(moment.shape[0])
-    return moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
-
-
-# Queries of anchor sensing, and the oracle's coins of turned signs.
-def pair_query(pool: list[int], *, items: int, centres: list[int] | None = None) -> Query:
-    held = None if centres is None else np.array(centres, np.int32)
-    design = AnchorSensing(items=items, rated=2)
-    return design.query(round_number=2, public_seed=PUBLIC, epsilon=None, pool=np.array(pool, np.int32), centres=held)
-
-
-def turned_query(classes: int, items: int, levels: int, draw: np.random.Generator) -> Query:
-    arrays = {
-        "prior": draw.integers(-2, 3, classes),
-        "lean": draw.integers(-1, 2, classes),
-        "guess": draw.integers(-3, 4, (2 * classes, items)),
-        "counts": draw.integers(-3, 4, (2 * classes, items)),
-        "sensed": draw.integers(0, levels + 1, items),
-    }
-    return Query(
-        design="anchor",
-        items=items,
-        round=5,
-        public_seed=PUBLIC,
-        epsilon=None,
-        parameters={"levels": float(levels)},
-        arrays={name: value.astype(np.int32) for name, value in arrays.items()},
-    )
-
-
-def oracle_coins(query: Query, device: int, item: int) -> tuple[int, bool]:
-    levels, stream = int(query.parameters["levels"]), public_stream(query, device)
-    bits = levels.bit_length() - 1
-    lanes = [reference.draw(stream, (item // 64) * (bits + 1) + k) >> item % 64 & 1 for k in range(bits + 1)]
-    number = int("0" + "".join(map(str, lanes[1:])), 2)
-    return 2 * lanes[0] - 1, number < int(query.arrays["sensed"][item])
 
 
 # Planted matrices for tests of completion, and dense formulas in plain numpy to hold it against.
@@ -472,21 +374,6 @@ def features_of(vectors: Floats2, mean: Floats, *, kappa: float = 1.0, **changes
     """Features with everything else at plain values."""
     rest = {"lowest": 0.5, "highest": 5.0, "scale": (1.0, 2.0, 3.0, 4.0, 5.0), "common_h": 0.5, **changes}
     return ItemFeatures(mean=mean, vectors=vectors, kappa=kappa, **rest)  # type: ignore[arg-type] # test values
-
-
-def equation_2(of: PlantedRatings, mean: Floats, fit: Floats2, kappa: float) -> float:
-    """Equation 2's objective, ``|P(Y - X)|^2 + 2 kap |X|_*``."""
-    error = np.where(of.seen, of.dense(mean) - fit, 0)
-    return float(np.square(error).sum() + 2 * kappa * np.linalg.svd(fit, compute_uv=False).sum())
-
-
-def soft_impute(of: PlantedRatings, mean: Floats, kappa: float, iterations: int = 1200) -> Floats2:
-    """Equation 2's optimum by dense soft-thresholded singular values (Mazumder, Hastie and Tibshirani, 2010)."""
-    fit = np.zeros(of.truth.shape)
-    for _ in range(iterations):
-        left, values, right = np.linalg.svd(np.where(of.seen, of.dense(mean), fit), full_matrices=False)
-        fit = (left * np.maximum(values - kappa, 0)) @ right
-    return fit
 
 
 def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:

@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import TEXTS, begin_no_run, fault, ratings_file
+from hostile import begin_no_run, fault, ratings_file
 from runs import Command
 from thoroughness import size
 
 from scenarios.cli import command_line
+
+TEXTS = (
+    "-1", "0", "nan", "inf", "-inf", "1e308", "1e-308", "1e400", "1/0", "0x10", "", " ", "½", "\u202e☃", "\udcff",
+    "a\0b", "\x1b[31m", "1,", "1;2", "1:2:0", "nan,nan", "9" * 19, "9" * 5000, "x" * 100_000, "../..",
+    "/dev/null/x", "--",
+)  # fmt: skip
+"""Values of flags. Processes cannot be given zero bytes; who calls `scenarios.cli.main` can."""
+
 
 PLANTED = ["--backend", "inprocess", "--planted", "60,30,900"]
 COMMANDS: dict[str, list[str]] = {

@@ -2,12 +2,35 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from runs import Command, OwnPage, result
+from runs import Command, result
 
-from benchmarks.pages import folder_of_pages
+from benchmarks.pages import folder_of_pages, modules, read
+
+
+# Pages that build something of one's own: their module as it stands there, or as a reader may change it, and run.
+@dataclass(frozen=True)
+class OwnPage:
+    """A page and the module that it shows; tests work in a folder that holds it."""
+
+    page: str
+    module: str
+
+    @property
+    def text(self) -> str:
+        return read(self.page)
+
+    @property
+    def code(self) -> str:
+        return dict(modules(self.text))[self.module]
+
+    @property
+    def lines(self) -> int:
+        return sum(1 for line in self.code.splitlines() if line.strip())
+
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

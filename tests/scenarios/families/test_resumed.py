@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import worlds
-from faults import LAYOUT, TIMED, forget, left, on_a_full_disk, stopped
-from runs import Command, planted_ratings, refused, tree, write_movielens
+from faults import LAYOUT, TIMED, Disk, forget, left, stopped
+from runs import Command, Ended, planted_ratings, refused, tree, write_movielens
 
+from actors import database
 from actors.keeper import LEDGER, Keeper, read_charge, spent_by
 from actors.private_cohort import PrivateCohort
 from coordinator.protocol.ballots import Service
@@ -24,6 +25,23 @@ from scenarios.families.online.online_run import KeptClients
 from scenarios.families.two_tier.two_tier_run import KeptBatches
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.record_log import RecordLog, count_records
+
+
+def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
+    """A command on a disk that holds so many records."""
+    keep, left = RecordLog.keep, [holds]
+
+    def keeping(self: RecordLog[Any], record: Any) -> None:
+        left[0] -= 1
+        with pytest.MonkeyPatch.context() as patch:
+            if left[0] < 0:
+                patch.setattr(database, "_transaction", Disk(0, later=True).commit)
+            keep(self, record)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordLog, "keep", keeping)
+        return blindrec(*arguments)
+
 
 HERE = ["--backend", "inprocess", "--workers", "1"]
 

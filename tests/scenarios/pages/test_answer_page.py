@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from answers import answer, curve, worth
-from chromium import found, look
 from markupsafe import Markup
-from page_subjects import undrawn_report
+from pages import answer, curve, found, look, undrawn_report, worth
 
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from page_subjects import AUDIT, GOLDEN, LEAK
+from pages import AUDIT, GOLDEN, LEAK
 from thoroughness import sample, size
 
 from coordinator.protocol.errors import InputError

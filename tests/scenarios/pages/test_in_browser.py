@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from chromium import Seen, found, look
-from page_subjects import FAMILIES
+from pages import FAMILIES, Seen, found, look
 from thoroughness import THOROUGH
 
 from scenarios.pages.page import report_of

@@ -16,9 +16,8 @@ from xml.etree import ElementTree as Trees
 
 import html5lib
 import pytest
-from answers import answer, curve
 from markupsafe import Markup
-from page_subjects import FAMILIES, undrawn_report
+from pages import FAMILIES, answer, curve, undrawn_report
 from runs import Command, planted_ratings, refused, write_movielens
 from thoroughness import THOROUGH
 

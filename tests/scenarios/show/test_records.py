@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,29 @@ import numpy as np
 import pandas as pd
 import pytest
 from golden.making import golden
-from runs import here, small, write_run
+from runs import here, small
 from scipy import stats
 from statistical import clopper_pearson
 
 import blindrec
 from coordinator.protocol.errors import InputError
+from scenarios.experiment.experiment import Record, write_folder
 from scenarios.families.main.main_columns import record
-from scenarios.families.main.main_seed import items_table
+from scenarios.families.main.main_seed import items_table, tables_of
+from scenarios.families.main.run import MainResult
 from scenarios.show import intervals
 from scenarios.show.columns import Average, Column, mean_of, record_of
 from scenarios.show.intervals import mean_interval, median_interval, median_ranks, quantile_interval, quantile_ranks
 from scenarios.show.records import check_target, deliver, flat, versions
 from scenarios.store.whole_files import to_json, try_folder, write_json
+
+
+def write_run(out: Path, finished: MainResult) -> dict[str, Any]:
+    result = record(finished)
+    tables = partial(tables_of, finished)
+    write_folder(out, Record(values=result, scenario=finished.scenario.again(), tables=tables))
+    return result
+
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
 

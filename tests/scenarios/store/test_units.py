@@ -1,22 +1,17 @@
 """A sweep's store, and commands of all kinds: any operation on files may fail or be the last, and they end alike."""
 
 import errno
-import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crash_points import squares_of
 from faults import Disk
 from rich.console import Console
-from runs import Command, lines_of_units, present, refused, small, tree
+from runs import Command, lines_of_units, present, refused, small, squares_of, tree
 from runs import claim as claim_run
-from thoroughness import THOROUGH
 
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.backends.selection import InProcess
@@ -152,48 +147,3 @@ def test_resume_leaves_a_sweep_as_it_is(over: bool, blindrec: Command, tmp_path:
     assert tree(tmp_path) == before
     assert len(lines_of_units(tmp_path)) == len(SQUARES)
     assert (tmp_path / FOLDER / MANIFEST).exists()
-
-
-SUPPORT = Path(__file__).parents[2] / "support"
-# the packages first: the tests' folder has some of the same names
-SCRIPT = """
-import sys, actors, coordinator, scenarios
-sys.path.append(sys.argv[1])
-import crash_points
-crash_points.main(*sys.argv[2:])
-"""
-TRIED = {"run": 50, "repeat": 18, "resume": 50, "sweep": 18, "online": 18, "two-tier": 12}
-"""Different states at least: all that cuts of a run and of a sweep leave, and some of the others."""
-
-
-def told_of(folder: Path, *families: str) -> dict[str, Any]:
-    """What `crash_points` tells of families, in a process of its own that has no threads."""
-    one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    command = [sys.executable, "-c", SCRIPT, str(SUPPORT), str(folder), *families]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, **one_thread}
-    )
-    assert ended.returncode == 0, ended.stderr
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "families",
-    [
-        ("run", "resume", "planted"),
-        # by default a repeat goes on in `test_journal`, others in `test_resumed`; sweeps fail at any operation above
-        pytest.param(("sweep", "online", "two-tier", "repeat"), marks=pytest.mark.thorough),
-    ],
-)
-def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], tmp_path: Path) -> None:
-    """Killed before, after and in the middle of operations on files; marks that are written in place are found."""
-    for family, told in told_of(tmp_path, *families).items():
-        if family == "planted":
-            assert any("is damaged" in line for line in told["wrong"])
-            continue
-        assert told["wrong"] == [], family
-        assert told["tried"] >= (TRIED[family] if THOROUGH else 3), family
-        assert {*told["kinds"]} >= {"open", "write", "fsync", "mkdir", "rename", "commit"}, family
-        assert {*told["kinds"]} >= {"remove", "rmdir"} or family == "sweep", family

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answers import BEST, answer, curve, worth
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import BEST, answer, curve, worth
 from pydantic import ValidationError
 from rich.console import Console
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from answers import answer, curve
+from pages import answer, curve
 from runs import Command, lines_of_units, planted_ratings, write_movielens
 from scipy import special
 from statistical import normal_radius

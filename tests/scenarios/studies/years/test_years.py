@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_subjects import undrawn_report
+from pages import undrawn_report
 from runs import Command, lines_of_units, refused
 
 import blindrec as face

@@ -1,4 +1,4 @@
-"""Every state in which a crash can leave a folder, and what is left of it."""
+"""Commands of all kinds, cut off at any operation on files: they go on to the same end."""
 
 import functools
 import gc
@@ -8,18 +8,20 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import pandas as pd
+import pytest
 from rich.console import Console
-from thoroughness import size
+from runs import PROVENANCE, lasting, squares_of
+from thoroughness import THOROUGH, size
 from typer.main import get_command
 
 from actors import database
@@ -30,8 +32,10 @@ from scenarios.store import whole_files
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import RUN_FILE, Units
 from scenarios.store.whole_files import locked_folder
-from scenarios.studies.study import Study, claim, measure_units
+from scenarios.studies.study import claim, measure_units
 from scenarios.theory import emulated_runs
+
+SUPPORT = Path(__file__).parents[2] / "support"
 
 # What a kill leaves of a folder at each of a command's file operations: for tests of what survives that.
 WRITES = os.O_WRONLY | os.O_RDWR
@@ -155,46 +159,7 @@ def _child(act: Callable[[], int], cutting: Cutting, theirs: int) -> NoReturn:
     os._exit(code)
 
 
-# What lasts of a result: what two runs of the same scenario have in common.
-PROVENANCE = {"command", "ended"}  # What a folder says of where it comes from
-
-
-def lasting(value: Any, without: Set[str]) -> Any:
-    """A result without some of its values, wherever they stand in it."""
-    if isinstance(value, dict):
-        return {name: lasting(one, without) for name, one in value.items() if name not in without}
-    return [lasting(one, without) for one in value] if isinstance(value, list) else value
-
-
-# The smallest sweep: squares of numbers, for tests of what keeps sweeps.
-class Number(NamedTuple):
-    unit: int
-
-
-@dataclass(frozen=True)
-class Square:
-    found: int
-
-
-def _squared(square: Callable[[int], int], number: int) -> Square:
-    return Square(square(number))
-
-
-def squares_of(numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> Study[Number, Square]:
-    units = {Number(number): partial(_squared, square, number) for number in numbers}
-    return Study(
-        content=content,
-        key=Number,
-        measurement=Square,
-        units=lambda _: units,
-        result=lambda found: {"squares": [one.found for one in found.values()]},
-        show=lambda console, result, title: console.print(title, result),
-    )
-
-
-# Goes on from what a kill at any file operation of a command leaves; run by ``test_units``.
-progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
-
+# Goes on from what a kill at any file operation of a command leaves.
 SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]
 SCENARIO += ["--answers-per-device", "3", "--epsilon", "3", "--backend", "inprocess", "--workers", "1"]
 LAYOUT = ["--backend", "inprocess", "--workers", "1", "--devices-per-actor", "40"]
@@ -390,6 +355,7 @@ FAMILIES: dict[str, Callable[[Family], None]] = {
 def main(place: str, *names: str) -> None:
     """Try families, each in a folder of its own, and print what came of them."""
     told = dict[str, Any]()
+    progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
     with ExitStack() as patches:
         patches.enter_context(mock.patch("typer.main.get_command", functools.cache(get_command)))  # a third of a run
         for waits in ("fsync", "fdatasync"):  # a kill loses nothing that the system holds; they count all the same
@@ -401,3 +367,50 @@ def main(place: str, *names: str) -> None:
             told[name] = {"tried": family.tried, "wrong": family.wrong}
             told[name]["kinds"] = sorted({what.partition(" ")[0] for what in family.operations})
     sys.stdout.write(json.dumps(told))
+
+
+TRIED = {"run": 50, "repeat": 18, "resume": 50, "sweep": 18, "online": 18, "two-tier": 12}
+"""Different states at least: all that cuts of a run and of a sweep leave, and some of the others."""
+
+
+def told_of(folder: Path, *families: str) -> dict[str, Any]:
+    """What `main` tells of families, in a process of its own that has no threads."""
+    environment = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    paths = os.pathsep.join([str(SUPPORT), str(SUPPORT.parents[1])])
+    call = [sys.executable, __file__, str(folder), *families]
+    ended = subprocess.run(
+        call,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=environment | {"PYTHONPATH": paths},
+    )
+    assert ended.returncode == 0, ended.stderr
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "families",
+    [
+        ("run", "resume", "planted"),
+        # by default a repeat goes on in `test_journal`, others in `test_resumed`; sweeps fail at any operation above
+        pytest.param(("sweep", "online", "two-tier", "repeat"), marks=pytest.mark.thorough),
+    ],
+)
+def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], tmp_path: Path) -> None:
+    """Killed before, after and in the middle of operations on files; marks that are written in place are found."""
+    for family, told in told_of(tmp_path, *families).items():
+        if family == "planted":
+            assert any("is damaged" in line for line in told["wrong"])
+            continue
+        assert told["wrong"] == [], family
+        assert told["tried"] >= (TRIED[family] if THOROUGH else 3), family
+        assert {*told["kinds"]} >= {"open", "write", "fsync", "mkdir", "rename", "commit"}, family
+        assert {*told["kinds"]} >= {"remove", "rmdir"} or family == "sweep", family
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
