@@ -64,7 +64,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Ou
     seen = watched[1]
     assert seen.keys() == {"device", "server"}
     for loaded in seen.values():
-        assert not [name for name in loaded if name.partition(".")[0] in {"scenarios", "mechanisms", "custom_jobs"}]
+        assert not [name for name in loaded if name.partition(".")[0] in {"scenarios", "mechanisms", "runs"}]
     assert "coordinator.server.rounds.rounds" in seen["server"]
     assert "actors.device" in seen["device"]
     theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
