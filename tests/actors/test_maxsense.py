@@ -11,26 +11,12 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
-from worlds import PUBLIC
+from worlds import partition_query
 
 from actors.device import Cohort
 from actors.ratings import Ratings
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-
-
-def partition_query(items: int, size: int, questions: int, epsilon: Epsilon = None, *, round_number: int = 0) -> Query:
-    """A Multi-MaxSense query about sets of any size, the smaller last one among them."""
-    return Query(
-        design="multi-maxsense",
-        items=items,
-        round=round_number,
-        public_seed=PUBLIC,
-        epsilon=epsilon,
-        questions=questions,
-        parameters={"set_size": size},
-    )
 
 
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:

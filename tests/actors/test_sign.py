@@ -11,7 +11,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
-from worlds import Row, public_stream
+from worlds import public_stream, row_of
 
 from actors.device import Cohort
 from actors.ratings import Ratings, RatingsBlock
@@ -45,18 +45,6 @@ def named_bits(query: Query, secret: bytes, device: int, sums: Sequence[int]) ->
     rank = reference.below(stream, 0, kept) if best else kept + reference.below(stream, 1, others)
     sign, vector = reference.named(sums, rank, stream)
     return [int(sign > 0), *(vector >> k & 1 for k in reversed(range(query.answer_bits - 1)))]
-
-
-def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
-    """What a device of these sums releases: ranks by falling sum, ties in every order alike."""
-    signed = [sign * total for total in sums for sign in (1, -1)]
-    best, other = channel.probabilities
-    row = []
-    for total in signed:
-        above, tied = sum(one > total for one in signed), signed.count(total)
-        among_best = min(max(channel.best_count - above, 0), tied)
-        row.append((among_best * best + (tied - among_best) * other) / tied)
-    return tuple(row)
 
 
 MASTER = as_words(worlds.SECRET)

@@ -31,6 +31,7 @@ from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.protocol.value_channels import ChoiceChannel
 from coordinator.server.completion.crowd import PublicUsers, local_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 
@@ -444,3 +445,28 @@ def keeper_on(folder: Path) -> Keeper:
     if before := _KEEPERS.pop(folder, None):
         before.close()
     return _KEEPERS.setdefault(folder, Keeper(folder))
+
+
+def partition_query(items: int, size: int, questions: int, epsilon: Epsilon = None, *, round_number: int = 0) -> Query:
+    """A Multi-MaxSense query about sets of any size, the smaller last one among them."""
+    return Query(
+        design="multi-maxsense",
+        items=items,
+        round=round_number,
+        public_seed=PUBLIC,
+        epsilon=epsilon,
+        questions=questions,
+        parameters={"set_size": size},
+    )
+
+
+def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
+    """What a device of these sums releases: ranks by falling sum, ties in every order alike."""
+    signed = [sign * total for total in sums for sign in (1, -1)]
+    best, other = channel.probabilities
+    row = []
+    for total in signed:
+        above, tied = sum(one > total for one in signed), signed.count(total)
+        among_best = min(max(channel.best_count - above, 0), tied)
+        row.append((among_best * best + (tied - among_best) * other) / tied)
+    return tuple(row)
