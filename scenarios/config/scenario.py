@@ -132,6 +132,8 @@ def parse_attack(text: str) -> Attack:
 
     >>> parse_attack("promote:3")
     Attack(name='promote', number=3)
+    >>> parse_attack("input").number, parse_attack("untargeted").number
+    (10, None)
     """
     name, colon, number = text.partition(":")
     if name == POISON:

@@ -310,7 +310,7 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         pair = levels.pi, levels.kappa
         rounds.append(PlannedRound(*part[:3], design.local_epsilon, shared[part].devices, pair))
         subset_sizes.append(design.subset_size)
-    local = {part: rounds[index].epsilon or Fraction(0) for index, part in enumerate(asking.rounds)}
+    local = {part: designs[shared[part]].local_epsilon for part in asking.rounds}
     left = max(sum((local[part] for part in history), Fraction(0)) for history in asking.histories())
     users = scenario.users or MOST_DEVICES
     return PlannedAccount(

@@ -21,6 +21,7 @@ from runs import present, tree
 from thoroughness import examples, sample, size
 from worlds import in_world, keeper_on
 
+from actors import database
 from actors.database import Chain, Database
 from actors.device import Cohort
 from actors.host import OpeningKeeper
@@ -347,3 +348,8 @@ def test_threads_of_several_processes_never_spend_above_the_budget() -> None:
         for ledgers in processes:
             own = [one for ledger in ledgers for one in ledger.spending()]
             assert sums_of(own) == spent_by(keeper, USERS)
+
+
+def test_rows_of_stored_folders_keep_their_digests() -> None:
+    assert database._digest(b"before", (1, None, "a")).hex()[:16] == "ca857c62c4d2524f"
+    assert database._digest(b"before", (1, b"\0a")).hex()[:16] == "b00e3699dd463258"

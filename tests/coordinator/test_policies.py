@@ -18,6 +18,7 @@ from actors.device import Cohort
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanism import InWorld
+from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.moments.blocks import BlockParameters
@@ -370,3 +371,7 @@ def test_without_a_budget_any_epsilon_goes_that_coins_can_express() -> None:
         assert next_ask(Stray(query(epsilon=epsilon), 0), state, most_rounds=1) is not None
     with pytest.raises(PolicyError, match=r"policy Stray, round 0: its query cannot be asked: .*40"):
         next_ask(Stray(query(epsilon=Fraction(40)), 0), state, most_rounds=1)
+
+
+def test_two_mechanisms_go_on_until_everything_is_learned() -> None:
+    assert {name for name, kind in mechanisms().items() if kind.learns_all} == {"anchor", "item-query"}

@@ -1,5 +1,6 @@
 """Mixtures behind noisy estimates, and posteriors: labels are decided as rarely wrong as is promised."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -23,11 +24,13 @@ from coordinator.protocol.decoding.posterior import (
     Posterior,
     believe,
     climb,
+    farthest_gaps,
     fit,
     fits,
     height,
     integrated,
     joint,
+    nearest_gaps,
 )
 from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.server.rounds.setting import most_moved
@@ -486,3 +489,10 @@ def test_no_lies_leave_less_doubt_than_honest_answers_do(levels: tuple[float, ..
     assert not covered(liars * rate**0.5 / 2)
     if levels == (0.8, 0.0):  # the middle is not 0, so that the sign alone is too little
         assert not covered(liars * rate**0.5)
+
+
+def test_gaps_to_the_nearest_and_to_the_farthest_level() -> None:
+    assert nearest_gaps(mixture_of(1.0, 0.0, -0.5)).tolist() == [1.0, 0.5, 0.5]
+    assert farthest_gaps(mixture_of(1.0, 0.0, -0.5)).tolist() == [1.5, 1.0, 1.5]
+    assert nearest_gaps(mixture_of(0.3)).tolist() == [math.inf]
+    assert farthest_gaps(mixture_of(0.3)).tolist() == [0.0]

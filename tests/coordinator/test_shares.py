@@ -1,6 +1,6 @@
 """Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -46,6 +46,7 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
+from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.trust import BookActor, Openings
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.fleet.intermediaries import SumQuerying
@@ -318,6 +319,28 @@ def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_wa
     deaf.below = 0
     assert totals(books[0]) == some
     assert totals(books[1])[0] == DEVICES  # the twin: servers that forget
+
+
+def test_each_server_is_shown_the_other_ones_devices() -> None:
+    servers, rolls, shown = servers_of(cohort_of(ratings_of())), list[Any](), list[Any]()
+
+    def both(method: str, each: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+        found = [getattr(server, method)(*arguments) for server, arguments in zip(servers, each, strict=True)]
+        if method == "collect":
+            rolls.extend(found)
+        else:
+            shown.extend(roll for _, roll in each)
+        return found
+
+    SumQuerying(both, report_progress=lambda _: None).ask(Ask(query=asked(), first=0, stop=DEVICES))
+    assert shown[0] is rolls[1]
+    assert shown[1] is rolls[0]
+
+
+def test_totals_are_read_as_shares_of_who_answered() -> None:
+    sums = np.arange(ITEMS, dtype=np.int64)
+    totals = CountStatistic(sums=sums, ones=0, devices=DEVICES, answered=160, refused=40)
+    assert Totals().estimate(asked(), totals, world_of()).value == pytest.approx(sums / 160)
 
 
 def test_two_servers_agree_on_devices_that_both_could_reach() -> None:

@@ -272,3 +272,7 @@ def test_a_device_clips_its_residuals_at_half_the_range() -> None:
     )
     assert np.array_equal(edge, far)
     assert not np.array_equal(half, edge)
+
+
+def test_vectors_are_8192_at_most() -> None:
+    assert [cap_channel(Fraction(epsilon), 3).vectors for epsilon in (10, 20)] == [1 << 13, 1 << 13]
