@@ -6,10 +6,9 @@ Terminal, page, notebook and JSON read this one object; a study hands in what it
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
@@ -30,6 +29,9 @@ from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for
 from scenarios.studies.rates import MARKS, ViewName, ViewRisk
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VOLUNTEERS = TWO_TIER
 RISK = "risk"  # Stands for the trust model of units that measure how often guesses are right of another row
@@ -587,8 +589,10 @@ def answer_table(answer: Answer, at: AtEpsilon) -> tuple[tuple[str, ...], list[l
     return (*columns, "at most" if measured else "guess right", "if they lie"), lines
 
 
-def answer_frame(result: Mapping[str, Any]) -> pd.DataFrame:
+def answer_frame(result: Mapping[str, Any]) -> "pd.DataFrame":
     """Return the tables of a result's answer, one epsilon below the other."""
+    import pandas as pd  # noqa: PLC0415 (a plan of the block model loads no table)
+
     answer, rows = Answer.model_validate(result["answer"]), list[dict[str, float | str]]()
     for at in answer.by_epsilon:
         columns, lines = answer_table(answer, at)

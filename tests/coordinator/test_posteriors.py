@@ -347,7 +347,7 @@ WORLDS = {
     "three": (Planted((0.8, 0.0, -0.8), (0.3, 0.4, 0.3)), 12, 6.0),
     "three, errors differ": (Planted((0.8, 0.0, -0.8), (0.2, 0.3, 0.5), 0.4), 12, 6.0),
 }
-DRAWS, WIDE = 80_000, 2.0
+DRAWS, WIDE = 200_000, 2.0
 
 
 def by_draws(sample: Sample, planted: Planted) -> tuple[Floats2, Floats]:

@@ -97,7 +97,8 @@ class Disk:
             patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
 
     def _called(self, name: str, operation: Callable[..., None], *given: Any) -> None:
-        self._tried(name)
+        if "__pycache__" not in str(given[0]):  # where bytecode and kernels go, in the first of several commands alone
+            self._tried(name)
         operation(*given)
 
 
