@@ -33,6 +33,7 @@ from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.shared_vector import HONEST
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
@@ -335,6 +336,18 @@ def test_each_server_is_shown_the_other_ones_devices() -> None:
     SumQuerying(both, report_progress=lambda _: None).ask(Ask(query=asked(), first=0, stop=DEVICES))
     assert shown[0] is rolls[1]
     assert shown[1] is rolls[0]
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_a_total_holds_what_every_rating_and_like_says(most: int) -> None:
+    sizes, like, classes, shares = np.array([4, 5]), np.array([[0.9, 0.2], [0.4, 0.7]]), [0.6, 0.4], np.zeros(9)
+    for chance, ratings in worlds.holdings(like.tolist(), classes, np.repeat([0, 1], sizes).tolist(), 4):
+        for item, liked in ratings.items():
+            shares[item] += chance * liked * min(1, most / max(sum(ratings.values()), 1))
+    block = BlockParameters(rated=4, like=like, class_shares=np.array(classes), cluster_sizes=sizes)
+    moments = Totals(most_likes=most).like_moments(world_of(items=9, rated=4, block=block), Fraction(1), 1e-6)
+    assert moments is not None
+    assert moments.level == pytest.approx(shares[[0, 4]], rel=1e-12)
 
 
 def test_totals_are_read_as_shares_of_who_answered() -> None:
