@@ -17,7 +17,7 @@ demo: $(VENV)/.runtime            ## set up, then run the main job on an embedde
 test: $(VENV)/.dev                ## set up, then lint, type-check, import contracts, the site, all tests with a sample of their cases
 	$(MAKE) --no-print-directory --jobs 2 checks-and-cluster other-tests
 
-# A part of them runs by default: cases that cover all values (tests/support/thoroughness.py), fewer examples of a property, smaller sizes
+# A part of them runs by default: cases that cover all values (tests/support/evidence.py), fewer examples of a property, smaller sizes
 test-thorough:                    ## the same with all examples, cases and sizes
 	BLINDREC_THOROUGH=1 $(MAKE) --no-print-directory test browser-test
 

@@ -24,13 +24,13 @@ from actors import database
 from scenarios import log
 
 if TYPE_CHECKING:
-    from boundary import Wire
+    from messages import Wire
     from runs import Command, Ended
 
     from scenarios.backends.on_ray import OnRay
 
 
-THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"  # Whether `make test-thorough` runs; see `thoroughness`
+THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"  # Whether `make test-thorough` runs; see `evidence`
 # Whether no case is left out, though examples and sizes may be those of `make test`: mutants are killed so
 EVERY_CASE = THOROUGH or os.environ.get("BLINDREC_EVERY_CASE") == "1"
 LEFT_OUT = pytest.StashKey[int]()  # How many tests and cases only `make test-thorough` runs
@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Run these without `-n`, so that one Ray instance runs at a time.
     """
-    from thoroughness import surplus  # noqa: PLC0415 (importable only since `Shared` is there)
+    from evidence import surplus  # noqa: PLC0415 (importable only since `Shared` is there)
 
     for path in sorted({item.path for item in items if item.get_closest_marker("cluster")}):
         if "mark.cluster" not in path.read_text(encoding="utf-8"):
@@ -262,7 +262,7 @@ def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """All that crosses in runs in this process."""
-    from boundary import tap  # noqa: PLC0415 (importable only since `Shared` is there)
+    from messages import tap  # noqa: PLC0415 (importable only since `Shared` is there)
 
     return tap(monkeypatch)
 
@@ -300,7 +300,7 @@ def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Results of every family, for reports; of several processes the first that needs them makes them."""
-    from pages import made  # noqa: PLC0415 (importable only since `Shared` is there)
+    from runs import made  # noqa: PLC0415 (importable only since `Shared` is there)
 
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "results"

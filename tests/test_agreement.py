@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from hostile import forged
+from evidence import size
+from messages import forged
 from runs import complains, here, line_of, present, small
-from thoroughness import size
 from worlds import in_world
 
 from actors.device import Cohort

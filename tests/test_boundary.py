@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from boundary import SEED, Wire, leaves, shows_a_secret
-from hostile import forged
+from messages import SEED, Wire, forged, leaves, shows_a_secret
 from runs import here, of_file, planted_ratings, present, small, write_movielens
 
 from actors.device import Cohort

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boundary import SEED, Wire, cases_of, leaves, shows_a_secret
+from evidence import THOROUGH, sample, size
+from messages import SEED, Wire, cases_of, leaves, shows_a_secret
 from runs import alike, here, of_file, planted_ratings, small, write_movielens
-from thoroughness import THOROUGH, sample, size
 
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.mechanism import TWO_ROUNDS

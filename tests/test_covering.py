@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from thoroughness import FEW, surplus
+from evidence import FEW, surplus
 
 
 class Item(SimpleNamespace):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from boundary import cases_of
+from messages import cases_of
 from runs import Command, alike, here, small
 
 from coordinator.protocol import mechanisms as room

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from evidence import sample
 from golden.cases import CASES
 from golden.comparing import as_text, differences, kept
 from golden.inside import share
 from golden.making import NAMES, PATH, golden, wrong
-from thoroughness import sample
 
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay

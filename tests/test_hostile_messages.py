@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import worlds
-from hostile import BOUNDS, FEATURES, ITEMS, MODEL, OF, QUERIES, USERS, WORLD, bad_part, forged, heavy, picked
+from evidence import THOROUGH, size
+from messages import BOUNDS, FEATURES, ITEMS, MODEL, OF, QUERIES, USERS, WORLD, bad_part, forged, heavy, picked
 from runs import CHECKED
-from thoroughness import THOROUGH, size
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from boundary import SEED, shows_a_secret
-from hostile import forged
+from messages import SEED, forged, shows_a_secret
 from runs import planted_ratings, write_movielens
 
 from actors.voters import Client, PlantedVoters, RatingVoters, VoterCohort

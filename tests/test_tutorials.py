@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from thoroughness import THOROUGH
+from evidence import THOROUGH
 
 from benchmarks.notebooks import code_of, differences
 from benchmarks.pages import ROOT, notebooks, text_of

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 
 from actors.advice import NOTHING, recommend, recommend_featured
 from actors.device import Cohort

@@ -5,13 +5,13 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import comb
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 from worlds import PUBLIC, public_stream
 
 from actors.device import Cohort
@@ -55,7 +55,7 @@ def turned_query(classes: int, items: int, levels: int, draw: np.random.Generato
 def oracle_coins(query: Query, device: int, item: int) -> tuple[int, bool]:
     levels, stream = int(query.parameters["levels"]), public_stream(query, device)
     bits = levels.bit_length() - 1
-    lanes = [reference.draw(stream, (item // 64) * (bits + 1) + k) >> item % 64 & 1 for k in range(bits + 1)]
+    lanes = [evidence.draw(stream, (item // 64) * (bits + 1) + k) >> item % 64 & 1 for k in range(bits + 1)]
     number = int("0" + "".join(map(str, lanes[1:])), 2)
     return 2 * lanes[0] - 1, number < int(query.arrays["sensed"][item])
 
@@ -64,7 +64,7 @@ UNIT = 32
 
 
 def sign_of(total: int, coin: int) -> int:
-    return int(total > 0) if total else reference.draw(coin, 0) & 1
+    return int(total > 0) if total else evidence.draw(coin, 0) & 1
 
 
 def oracle_pair(query: Query, device: int, ratings: dict[int, bool]) -> int:
@@ -75,13 +75,13 @@ def oracle_pair(query: Query, device: int, ratings: dict[int, bool]) -> int:
     for number, (i, j) in enumerate(combinations(range(len(pool)), 2)):
         if pool[i] in ratings and pool[j] in ratings:
             one, other = ((unit if ratings[pool[at]] else -unit) - centres[at] for at in (i, j))
-            sign = 2 * (reference.draw(stream, number // 64) >> number % 64 & 1) - 1
+            sign = 2 * (evidence.draw(stream, number // 64) >> number % 64 & 1) - 1
             total += sign * one * other
-    return sign_of(total, reference.choice_stream(worlds.SECRET, device, query.id))
+    return sign_of(total, evidence.choice_stream(worlds.SECRET, device, query.id))
 
 
 def oracle_turned(query: Query, device: int, ratings: dict[int, bool]) -> int:
-    told, coin = query.arrays, reference.choice_stream(worlds.SECRET, device, query.id)
+    told, coin = query.arrays, evidence.choice_stream(worlds.SECRET, device, query.id)
     scores = told["prior"].tolist()
     kept = []
     for item, liked in ratings.items():
@@ -91,7 +91,7 @@ def oracle_turned(query: Query, device: int, ratings: dict[int, bool]) -> int:
         else:
             scores = [score + int(told["guess"][2 * k + liked, item]) for k, score in enumerate(scores)]
     best = [k for k, score in enumerate(scores) if score == max(scores)]
-    k = best[reference.below(coin, 1, len(best))] if len(best) > 1 else best[0]
+    k = best[evidence.below(coin, 1, len(best))] if len(best) > 1 else best[0]
     return sign_of(int(told["lean"][k]) + sum(s * int(told["counts"][2 * k + r, i]) for s, i, r in kept), coin)
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import evidence
 import numpy as np
 import pytest
-import statistical
 import worlds
-from hostile import forged
-from reference import World
+from evidence import World
+from messages import forged
 from worlds import in_world
 
 from actors.absence import Absence
@@ -235,9 +235,9 @@ def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS
 def test_as_many_are_missing_as_said() -> None:
     """False-alarm probability 1e-6; the twin: a tenth more stragglers would be noticed."""
     answered = int(cohort("0.9,0.1").answer(QUERY, 0, USERS).answered_mask().sum())
-    assert statistical.rate_fits(answered, USERS, 1 - HALF.missing)
+    assert evidence.rate_fits(answered, USERS, 1 - HALF.missing)
     wrong = Absence(dropout=0.3, stragglers=0.6, delay=20, deadline=10)
-    assert not statistical.rate_fits(answered, USERS, 1 - wrong.missing)
+    assert not evidence.rate_fits(answered, USERS, 1 - wrong.missing)
 
 
 def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import worlds
 from faults import Deaf
-from hostile import forged
+from messages import forged
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of

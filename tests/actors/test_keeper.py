@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import worlds
+from evidence import examples, sample, size
 from faults import Deaf, limited
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import present, tree
-from thoroughness import examples, sample, size
 from worlds import in_world, keeper_on
 
 from actors import database

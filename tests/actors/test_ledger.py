@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from hostile import COSTS as NASTY_COSTS
-from hostile import forged
+from messages import COSTS as NASTY_COSTS
+from messages import forged
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of

@@ -5,7 +5,7 @@ from typing import Any
 import mechanisms
 import numpy as np
 import pytest
-from statistical import chi_square_fits, rate_fits
+from evidence import chi_square_fits, rate_fits
 
 from actors.device import Cohort
 from actors.lies import ANSWERS, RATINGS, Collusion, liars_among, lie_about

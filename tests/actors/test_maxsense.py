@@ -5,12 +5,12 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import evidence
 import pytest
-import reference
 import worlds
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 from worlds import partition_query
 
 from actors.device import Cohort
@@ -23,8 +23,8 @@ def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, boo
     if query.design == "maxsense":
         sets = worlds.sensing_sets(query, range(device, device + 1))
     else:
-        sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
-    bits = [reference.maxsense_bit(dict(ratings), some) for some in sets[: query.questions]]
+        sets = evidence.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
+    bits = [evidence.maxsense_bit(dict(ratings), some) for some in sets[: query.questions]]
     return worlds.released(query, secret, device, bits)
 
 
@@ -81,7 +81,7 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
     query = partition_query(40, 5, questions, epsilon)
     assert query.epsilon_per_question == epsilon / questions
     ratio = largest_ratio([bit_channel(query.epsilon_per_question).matrix] * questions)
-    assert ratio <= reference.exp_bounds(epsilon)[1]
-    assert ratio >= reference.exp_bounds(epsilon * (1 - Fraction(1, 10**6)))[0]
+    assert ratio <= evidence.exp_bounds(epsilon)[1]
+    assert ratio >= evidence.exp_bounds(epsilon * (1 - Fraction(1, 10**6)))[0]
     if questions > 1:
-        assert largest_ratio([bit_channel(epsilon).matrix] * questions) > reference.exp_bounds(epsilon)[1]
+        assert largest_ratio([bit_channel(epsilon).matrix] * questions) > evidence.exp_bounds(epsilon)[1]

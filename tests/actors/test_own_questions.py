@@ -8,9 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
 from scipy.stats import chi2
 
@@ -104,8 +104,8 @@ def test_a_question_is_the_oracles_coin_and_says_nothing_of_ratings() -> None:
     assert one.questions == other.questions
     words = one.words()
     assert words is not None
-    key = reference.device_secret(worlds.SECRET, FIRST + 5)
-    assert int(words[5]) == reference.siphash_words(key, int(QUESTION), *query.words.tolist(), 0)
+    key = evidence.device_secret(worlds.SECRET, FIRST + 5)
+    assert int(words[5]) == evidence.siphash_words(key, int(QUESTION), *query.words.tolist(), 0)
 
 
 def uniform(words: Words) -> bool:

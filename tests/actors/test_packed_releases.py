@@ -4,11 +4,11 @@ import hashlib
 import itertools
 from fractions import Fraction
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
-from statistical import chi_square_fits, rate_fits
+from evidence import chi_square_fits, rate_fits
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools2, Indices2, Words, Words2, Words32
@@ -40,8 +40,8 @@ def drawn(channel: UnaryChannel, values: list[int], first: int = 0) -> Bits2:
 
 def block_of(device: int, first: int) -> tuple[Words2, Words]:
     """Blocks of a device's key from counter ``first`` on, and the block of that counter alone, as words of 64 bits."""
-    key, purpose = reference.device_secret(worlds.SECRET, device), (WORDS_PURPOSE, *np.frombuffer(QUERY_ID, "<u8"))
-    low, high = (np.uint64(reference.siphash_words(key, *(int(word) for word in purpose), half)) for half in (0, 1))
+    key, purpose = evidence.device_secret(worlds.SECRET, device), (WORDS_PURPOSE, *np.frombuffer(QUERY_ID, "<u8"))
+    low, high = (np.uint64(evidence.siphash_words(key, *(int(word) for word in purpose), half)) for half in (0, 1))
     many, one = np.empty((ROWS, BLOCKS), np.uint32), np.empty((ROWS, 1), np.uint32)
     draw_blocks(low, high, first, many)
     draw_block(low, high, np.uint64(first), one)
@@ -75,7 +75,7 @@ def test_a_bit_is_one_where_its_coin_is_below_the_threshold(threshold: int) -> N
     for device in (0, 3):
         own = (0, 2499)[device == 3]
         expected = [coin < threshold for coin in coins_of(5 + device, width, threshold)]
-        expected[own] = reference.release_coin(worlds.SECRET, 5 + device, QUERY_ID, 0) < COIN - 1
+        expected[own] = evidence.release_coin(worlds.SECRET, 5 + device, QUERY_ID, 0) < COIN - 1
         assert bits[device].tolist() == expected
 
 

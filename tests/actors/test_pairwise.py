@@ -4,13 +4,13 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 from worlds import in_world
 
 from actors.device import PIECE, Cohort
@@ -40,8 +40,8 @@ def expected(query: Query, device: int, ratings: dict[int, bool]) -> tuple[list[
     if len(ratings) < 2:
         return [-1, -1], [0]
     agreement = query.design.removeprefix("pairwise-").removesuffix("-of-rated")
-    one, other = reference.two_of(worlds.public_stream(query, device), sorted(ratings))
-    bit = int(reference.agrees(agreement, ratings[one], ratings[other]))
+    one, other = evidence.two_of(worlds.public_stream(query, device), sorted(ratings))
+    bit = int(evidence.agrees(agreement, ratings[one], ratings[other]))
     return [one, other], worlds.released(query, worlds.SECRET, device, [bit])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import worlds
 from faults import Deaf
-from hostile import COSTS, SCALARS, forged
+from messages import COSTS, SCALARS, forged
 from worlds import announced, complete_many
 
 from actors.keeper import Keeper, spent_by

@@ -5,11 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import worlds
+from evidence import World, chi_square_fits, examples, rate_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import World
-from statistical import chi_square_fits, rate_fits
-from thoroughness import examples
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings

@@ -4,11 +4,11 @@ import functools
 import itertools
 from fractions import Fraction
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
-from statistical import hoeffding_radius, normal_radius
+from evidence import hoeffding_radius, normal_radius
 
 from actors import seeds
 from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
@@ -62,17 +62,17 @@ def families() -> dict[str, Words]:
 
 @pytest.mark.parametrize("first", [0, 5, 2**31 - 2, 2**40])
 def test_coins_are_the_oracles(first: int) -> None:
-    secret, asked = reference.derive(7, "devices"), query(3)
+    secret, asked = evidence.derive(7, "devices"), query(3)
     master = as_words(secret)
     devices = range(first, first + 4)
     low, high = device_secrets(master, first, 4)
-    assert list(zip(low.tolist(), high.tolist(), strict=True)) == [reference.device_secret(secret, d) for d in devices]
+    assert list(zip(low.tolist(), high.tolist(), strict=True)) == [evidence.device_secret(secret, d) for d in devices]
     assert ratings_streams(master, first, 4).tolist() == [
-        reference.siphash_words(reference.device_secret(secret, device), 1) for device in devices
+        evidence.siphash_words(evidence.device_secret(secret, device), 1) for device in devices
     ]
     for question in (0, 1, 999):
         assert private_coins(master, first, 4, RELEASE, asked.words, question).tolist() == [
-            reference.release_coin(secret, device, asked.id, question) for device in devices
+            evidence.release_coin(secret, device, asked.id, question) for device in devices
         ]
 
 
@@ -132,7 +132,7 @@ def test_coins_are_uniform_where_flips_look() -> None:
 def test_derived_seeds_are_the_oracles_and_one_way() -> None:
     for parent in (0, 1, 2**64, b"sixteen bytes ok", b"x"):
         for purpose in ("public", "devices", "round 0"):
-            assert derive(parent, purpose) == reference.derive(parent, purpose)
+            assert derive(parent, purpose) == evidence.derive(parent, purpose)
     children = {derive(seed, purpose) for seed in range(50) for purpose in ("public", "devices", "world", "round 1")}
     assert len(children) == 200
     assert {len(child) for child in children} == {16}

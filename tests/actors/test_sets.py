@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from statistical import chi_square_fits
+from evidence import chi_square_fits
 
 from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins

@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 from worlds import public_stream, row_of
 
 from actors.device import Cohort
@@ -31,7 +31,7 @@ def signed_sums(query: Query, device: int, ratings: dict[int, bool]) -> list[int
         place: (unit if ratings[item] else -unit) - centres[place] for place, item in enumerate(pool) if item in ratings
     }
     return [
-        sum(reference.sign(stream, a, place, len(pool)) * told for place, told in opinions.items())
+        sum(evidence.sign(stream, a, place, len(pool)) * told for place, told in opinions.items())
         for a in range(int(query.parameters["vectors"]))
     ]
 
@@ -39,11 +39,11 @@ def signed_sums(query: Query, device: int, ratings: dict[int, bool]) -> list[int
 def named_bits(query: Query, secret: bytes, device: int, sums: Sequence[int]) -> list[int]:
     """What the oracle's device releases: the sign of the vector that it names, then its number, highest bit first."""
     kept, others = int(query.parameters["kept"]), 2 * len(sums) - int(query.parameters["kept"])
-    misses = 0 if query.epsilon is None else reference.misses(query.epsilon, kept, others)
-    stream = reference.choice_stream(secret, device, query.id)
-    best = reference.release_coin(secret, device, query.id, 0) >= misses
-    rank = reference.below(stream, 0, kept) if best else kept + reference.below(stream, 1, others)
-    sign, vector = reference.named(sums, rank, stream)
+    misses = 0 if query.epsilon is None else evidence.misses(query.epsilon, kept, others)
+    stream = evidence.choice_stream(secret, device, query.id)
+    best = evidence.release_coin(secret, device, query.id, 0) >= misses
+    rank = evidence.below(stream, 0, kept) if best else kept + evidence.below(stream, 1, others)
+    sign, vector = evidence.named(sums, rank, stream)
     return [int(sign > 0), *(vector >> k & 1 for k in reversed(range(query.answer_bits - 1)))]
 
 
@@ -166,6 +166,6 @@ def test_the_largest_log_ratio_of_the_whole_channel_is_epsilon(vectors: int, eps
             ratios.append(largest_ratio(rows))
         best, other = channel.probabilities
         assert max(ratios) == best / other
-        assert max(ratios) <= reference.exp_bounds(epsilon)[0]
+        assert max(ratios) <= evidence.exp_bounds(epsilon)[0]
         looser = ChoiceChannel(2 * vectors, kept, channel.misses - 1).probabilities
-        assert looser[0] / looser[1] > reference.exp_bounds(epsilon)[1]
+        assert looser[0] / looser[1] > evidence.exp_bounds(epsilon)[1]

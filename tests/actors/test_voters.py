@@ -6,13 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
+import evidence
 import numpy as np
 import pytest
-import reference
+from evidence import examples
 from faults import Deaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
@@ -25,7 +25,7 @@ from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.online.recommenders import named_recommenders
 
-SECRET = reference.derive(5, "devices")
+SECRET = evidence.derive(5, "devices")
 
 
 def announced(rounds: int, objects: int, **changes: object) -> Service:
@@ -118,7 +118,7 @@ def test_opinions_are_not_shown(kind: str) -> None:
 
 
 # Voters' devices: whom a service charges, who stays away, and that nobody votes unasked.
-COHORT_SECRET = reference.derive(2, "devices")
+COHORT_SECRET = evidence.derive(2, "devices")
 COUNT = 10
 SERVICE = Service(client=0, recommender="p-rec", rounds=4, objects=2, epsilon=Fraction(1, 3))
 
@@ -250,7 +250,7 @@ VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
 
 
 def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:
-    return reference.siphash_words(reference.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
+    return evidence.siphash_words(evidence.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
 
 
 def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
@@ -258,7 +258,7 @@ def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
     drawn: list[int] = []
     for j in range(radius):
         last = rounds - radius + j
-        found = reference.below(stream, OWN_ROUNDS + j, last + 1)
+        found = evidence.below(stream, OWN_ROUNDS + j, last + 1)
         drawn.append(last if found in drawn else found)
     return drawn
 
@@ -266,11 +266,11 @@ def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
 def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
     stream, client = stream_of(device), int(voters.client[device])
     if client < 0:
-        return reference.below(stream, number, voters.objects)
+        return evidence.below(stream, number, voters.objects)
     taste = int(voters.taste[client, number])
-    step = reference.below(stream, number, 2) if voters.diverse[client, number] else 0
+    step = evidence.below(stream, number, 2) if voters.diverse[client, number] else 0
     if number in own_rounds(stream, voters.taste.shape[1], voters.radius):
-        step = 1 + reference.below(stream, number, voters.objects - 1)
+        step = 1 + evidence.below(stream, number, voters.objects - 1)
     return (taste + step) % voters.objects
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from thoroughness import size
+from evidence import size
 
 from actors.database import _PRAGMAS, Database
 from actors.keeper import Charge, UnreachableError

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from hostile import COSTS, SCALARS, Number, forged
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import COSTS, SCALARS, Number, forged
 from worlds import features_of
 
 from coordinator.protocol.ballots import Ballot, Service

@@ -10,13 +10,13 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import evidence
 import numpy as np
 import pytest
-import reference
+from evidence import examples, size
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
-from thoroughness import examples, size
 
 import coordinator.protocol
 from coordinator.protocol import channels
@@ -61,10 +61,10 @@ EPSILONS = st.one_of(
 def test_flips_are_rounded_towards_more_noise_and_by_less_than_one_coin(epsilon: Fraction) -> None:
     """Held against rational bounds on e**epsilon: the odds of truth are within, with one coin less not."""
     flips = bit_channel(epsilon).flips
-    low, high = reference.exp_bounds(epsilon)
+    low, high = evidence.exp_bounds(epsilon)
     assert Fraction(COIN - flips, flips) <= high
     assert Fraction(COIN - flips + 1, flips - 1) > low
-    assert flips == reference.flips(epsilon)
+    assert flips == evidence.flips(epsilon)
     assert flips <= COIN // 2
 
 
@@ -81,14 +81,14 @@ def test_a_choice_is_within_its_epsilon_and_not_by_one_coin_less(epsilon: Fracti
     """Held against rational bounds on e**epsilon: the best are at most that many times as probable."""
     many, kept = choices
     channel = choice_channel(epsilon, choices=many, best_count=kept)
-    low, high = reference.exp_bounds(epsilon)
+    low, high = evidence.exp_bounds(epsilon)
     best, other = channel.probabilities
     assert kept * best + (many - kept) * other == 1
     assert 0 < other <= best
     assert best <= high * other
     looser = ChoiceChannel(many, kept, channel.misses - 1).probabilities
     assert looser[0] > low * looser[1]
-    assert channel.misses == reference.misses(epsilon, kept, many - kept)
+    assert channel.misses == evidence.misses(epsilon, kept, many - kept)
 
 
 @pytest.mark.parametrize(("choices", "kept"), [(2, 0), (2, 2), (8, 8), (8, -1), (1, 1)])
@@ -237,11 +237,11 @@ def largest_of(odds: Odds) -> Fraction:
 
 def holds(channel: Channel, epsilon: Fraction) -> None:
     """Compare in whole numbers with rational bounds on e**epsilon."""
-    low, high = reference.exp_bounds(epsilon)
+    low, high = evidence.exp_bounds(epsilon)
     largest = largest_of(channel.odds(epsilon))
     assert largest <= low <= high, f"odds exceed epsilon {epsilon}"
     if epsilon > 1000 * SEVERAL_COINS:
-        assert largest >= reference.exp_bounds(epsilon * (1 - channel.short))[0] * (1 - SEVERAL_COINS)
+        assert largest >= evidence.exp_bounds(epsilon * (1 - channel.short))[0] * (1 - SEVERAL_COINS)
 
 
 def power_of(epsilon: Fraction, *, least: float) -> float:
@@ -309,7 +309,7 @@ def test_too_small_for_the_coins_is_refused_with_the_remedy(name: str, wrong: Fr
 
 def test_the_odds_that_channels_are_built_with_never_exceed_e_to_the_epsilon() -> None:
     for epsilon in (TINY, Fraction(1, 10**74), Fraction(1, 10**60), Fraction(1, 3), Fraction(1), Fraction(30)):
-        odds, (low, high) = channels.odds_within(epsilon), reference.exp_bounds(epsilon)
+        odds, (low, high) = channels.odds_within(epsilon), evidence.exp_bounds(epsilon)
         assert 1 <= odds <= high
         assert odds >= low * (1 - Fraction(1, 10**70))
 
@@ -323,7 +323,7 @@ def test_log_ratios_are_compared_as_rational_bounds_on_e_to_the_epsilon_say(
     factors: list[tuple[int, Fraction]], epsilon: Fraction
 ) -> None:
     largest = sum((LogRatio.of(ratio, many) for many, ratio in factors), start=LogRatio(()))
-    ratio, bounds = math.prod((one**many for many, one in factors), start=Fraction(1)), reference.exp_bounds(epsilon)
+    ratio, bounds = math.prod((one**many for many, one in factors), start=Fraction(1)), evidence.exp_bounds(epsilon)
     assert largest.ratio == ratio
     assert largest.within(epsilon) == (ratio <= bounds[0])
     assert (ratio <= bounds[0]) != (ratio > bounds[1])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from thoroughness import sample
+from evidence import sample
 from worlds import PlantedRatings as Planted
 from worlds import complete, complete_many, features_of, fitted, planted
 

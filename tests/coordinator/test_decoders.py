@@ -9,16 +9,14 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations, pairwise
 
+import evidence
 import numpy as np
 import pytest
-import statistical
 import worlds
+from evidence import World, examples, normal_radius, variance_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
-from reference import World
-from statistical import normal_radius, variance_fits
-from thoroughness import examples
 from threadpoolctl import threadpool_info, threadpool_limits
 from worlds import in_world
 
@@ -131,7 +129,7 @@ def agrees(sample: Ints, budget: Fraction) -> bool:
     law = np.exp(log_pmf(noise, middle))
     tail = (1 - law.sum()) / 2
     counts = np.bincount(np.clip(sample, -21, 21) + 21, minlength=43)
-    return statistical.chi_square_fits(counts, np.concatenate(([tail], law, [tail])))
+    return evidence.chi_square_fits(counts, np.concatenate(([tail], law, [tail])))
 
 
 @pytest.mark.statistical

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from evidence import FALSE_ALARM, binomial_bounds, chi_square_fits
 from runs import Command, refused
 from scipy import stats
-from statistical import FALSE_ALARM, binomial_bounds, chi_square_fits
 from worlds import in_world
 
 from actors.device import Cohort

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from faults import Devices
-from statistical import normal_radius
-from thoroughness import sample
+from evidence import normal_radius, sample
+from worlds import Devices
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Ints

@@ -16,10 +16,10 @@ import numba
 import numpy as np
 import pytest
 import worlds
-from hostile import forged
+from evidence import sample
 from hypothesis import given
 from hypothesis import strategies as st
-from thoroughness import sample
+from messages import forged
 
 from coordinator import name_kernels_folder
 from coordinator.protocol.arrays import Ints, Ints2

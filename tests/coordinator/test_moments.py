@@ -8,13 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
+from evidence import chi_square_fits, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import Command, refused
 from scipy import optimize, stats
 from scipy.stats import norm
-from statistical import chi_square_fits
-from thoroughness import examples
 from worlds import in_world
 
 from actors.ratings import Ratings, RatingsBlock, StoredRatings

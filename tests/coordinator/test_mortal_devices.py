@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import worlds
+from evidence import sample, size
 from faults import DEATHS, Actor, Deaf, Fate, at, lives, stand_in
-from thoroughness import sample, size
 from worlds import in_world
 
 from actors.device import Cohort

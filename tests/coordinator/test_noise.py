@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import chi_square_fits, size
 from scipy import stats
 from scipy.special import ive
-from statistical import chi_square_fits
-from thoroughness import size
 
 from coordinator.protocol import noise as noise_module
 from coordinator.protocol.arrays import Floats, Ints

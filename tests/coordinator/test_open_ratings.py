@@ -3,16 +3,14 @@
 import itertools
 import math
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
-from faults import Devices
+from evidence import chi_square_fits, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import chi_square_fits
-from thoroughness import examples
-from worlds import in_world
+from worlds import Devices, in_world
 
 from actors.device import Cohort
 from actors.ratings import Ratings
@@ -53,7 +51,7 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
     release = answer(worlds.stored_ratings([*users, {0: True}], behind, ITEMS), query, first, len(behind))
     bits, yes, liked = list[int](), [0] * ITEMS, [0] * ITEMS
     for device in range(first, len(behind)):
-        item, value = reference.item_query(worlds.public_stream(query, device), sorted(pool))
+        item, value = evidence.item_query(worlds.public_stream(query, device), sorted(pool))
         bits.append(int(users[behind[device]].get(item) is value))
         yes[item] += bits[-1]
         liked[item] += bits[-1] and value
@@ -70,7 +68,7 @@ def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     query = in_world(ItemQuery, items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
     bits = []
     for device in range(400, 480):
-        item, value = reference.item_query(worlds.public_stream(query, device), places.tolist())
+        item, value = evidence.item_query(worlds.public_stream(query, device), places.tolist())
         bits.append(int(world.ratings(device).get(item) is value))
     assert answer(worlds.block_ratings(world), query, 400, 480).unpacked()[:, 0].tolist() == bits
 
@@ -154,9 +152,9 @@ def reveals_asked(name: str = "full-reveal", *, items: int = ITEMS, most: int = 
 def told(query: Query, device: int, ratings: dict[int, bool]) -> dict[int, bool]:
     """The oracle's ratings that a device tells."""
     stream = worlds.public_stream(query, device)
-    if not reference.reveals(stream, query.parameters["share"]):
+    if not evidence.reveals(stream, query.parameters["share"]):
         return {}
-    return {item: ratings[item] for item in reference.kept(stream, sorted(ratings), int(query.parameters["most"]))}
+    return {item: ratings[item] for item in evidence.kept(stream, sorted(ratings), int(query.parameters["most"]))}
 
 
 @settings(max_examples=examples(60))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from statistical import hoeffding_radius, normal_radius
+from evidence import hoeffding_radius, normal_radius
 
 from actors.device import Cohort
 from actors.ratings import RatingsBlock

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 from itertools import combinations
 
+import evidence
 import numpy as np
 import pytest
-import statistical
 import worlds
 from worlds import in_world
 
@@ -48,9 +48,9 @@ def test_pairs_are_uniform() -> None:
     pairs, counts = np.unique(pairs_of(items, users), axis=0, return_counts=True)
     cells = list(combinations(range(items), 2))
     assert [tuple(pair) for pair in pairs.tolist()] == cells
-    assert statistical.chi_square_fits(counts, np.ones(len(cells)))
+    assert evidence.chi_square_fits(counts, np.ones(len(cells)))
     skewed = np.array([1.06 if 0 in pair else 1.0 for pair in cells])
-    assert not statistical.chi_square_fits(counts, skewed)
+    assert not evidence.chi_square_fits(counts, skewed)
 
 
 @pytest.mark.parametrize("items", [1, 5001])

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from faults import answers, setting_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from worlds import answers, setting_of
 
 from actors.ledger import Ledger
 from coordinator.protocol.errors import InputError, LostError

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from faults import DESIGN, ITEMS, LEARNER, SETTING, USERS, Devices, answers, devices, pool, query, setting_of
 from runs import present
-from worlds import in_world
+from worlds import Devices, answers, in_world, setting_of
 
 from actors.device import Cohort
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.mechanisms.pairwise import Pairwise
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.server.rounds.learner import Learner, PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate, ItemByItem, next_ask, policy_name
@@ -28,6 +29,26 @@ from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from scenarios.theory.draws import Drawn
+
+# A policy that goes astray after some good rounds, and the devices that it asks.
+ITEMS, USERS = 20, 400
+DESIGN = in_world(Sign, items=ITEMS, rated=5)
+SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+LEARNER = PosteriorLearner(clusters=2, design=DESIGN)
+
+
+def devices(budget: Epsilon = Fraction(1)) -> Devices:
+    """All of them; without a budget they answer for ever."""
+    ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
+    return Devices(Cohort(ratings, worlds.SECRET, 0, USERS, budget))
+
+
+def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
+    return lambda ask, _: replace(ask, query=replace(ask.query, **changes))
+
+
+def pool(*items: float, kind: Any = np.int32) -> Callable[[Ask, ServerState], Ask]:
+    return query(pool=np.array(items, kind))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy
+from evidence import binomial_bounds, examples, normal_radius, variance_fits
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
-from statistical import binomial_bounds, normal_radius, variance_fits
-from thoroughness import examples
 from worlds import Planted, Sample, draw, in_world
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from thoroughness import sample
+from evidence import sample
 from worlds import in_world
 
 from actors.device import Cohort

@@ -13,16 +13,15 @@ from functools import partial
 from threading import Thread
 from typing import Any
 
-import faults
 import numpy as np
 import pytest
 import ray
 import worlds
-from boundary import SEED
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import SEED
 from runs import here, small
-from thoroughness import examples
 from worlds import in_world
 
 from actors.device import Cohort
@@ -51,8 +50,8 @@ POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
 LEARNER = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
 
 
-def devices_of(count: int) -> faults.Devices:
-    return faults.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
+def devices_of(count: int) -> worlds.Devices:
+    return worlds.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
 
 
 class Pairs:

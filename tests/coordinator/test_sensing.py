@@ -7,16 +7,14 @@ import struct
 from decimal import Decimal, localcontext
 from typing import Any
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import chi_square_fits, examples, law_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reference import law_of
 from scipy import special
-from statistical import chi_square_fits
-from thoroughness import examples
 from worlds import in_world
 
 from actors.device import Cohort
@@ -116,7 +114,7 @@ def ordered(items: int, count: int, streams: int) -> tuple[Counts, Counts]:
 def test_orders_are_the_oracles_and_the_start_is_restored(items: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, items))
     chosen, order = ordered(items, count, 6)
-    assert chosen.tolist() == [reference.random_order(int(stream), items)[:count] for stream in STREAMS[:6]]
+    assert chosen.tolist() == [evidence.random_order(int(stream), items)[:count] for stream in STREAMS[:6]]
     assert order.tolist() == list(range(items))
 
 
@@ -178,7 +176,7 @@ LEVELS = gaussian_levels()
 
 @pytest.mark.parametrize("length", PUBLISHED)
 def test_the_oracle_knows_the_published_vectors(length: int) -> None:
-    assert reference.siphash(reference.as_key(KEY), bytes(range(length))) == PUBLISHED[length]
+    assert evidence.siphash(evidence.as_key(KEY), bytes(range(length))) == PUBLISHED[length]
 
 
 def test_the_public_stream_of_a_device_is_a_published_vector() -> None:
@@ -191,17 +189,17 @@ def test_draws_are_splitmix64() -> None:
     """The first outputs for the seed 1234567, as published with the generator."""
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     assert [int(draw(np.uint64(1234567), np.uint64(lane))) for lane in range(4)] == published
-    assert [reference.draw(1234567, lane) for lane in range(4)] == published
+    assert [evidence.draw(1234567, lane) for lane in range(4)] == published
 
 
 @pytest.mark.parametrize("first", [0, 1, 2**31, 2**32 - 1, 2**50])
 def test_public_streams_are_keyed_by_seed_round_and_device(first: int) -> None:
     for round_number in (0, 1, 10):
         key = round_key(derive(3, "public"), round_number)
-        oracle = reference.as_key(reference.derive(reference.derive(3, "public"), f"round {round_number}"))
+        oracle = evidence.as_key(evidence.derive(evidence.derive(3, "public"), f"round {round_number}"))
         assert key.tolist() == list(oracle)
         streams = device_streams(key, first, 3)
-        assert streams.tolist() == [reference.siphash_words(oracle, first + k) for k in range(3)]
+        assert streams.tolist() == [evidence.siphash_words(oracle, first + k) for k in range(3)]
 
 
 def test_no_processor_rounds_a_level_another_way() -> None:
@@ -221,7 +219,7 @@ def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:
     heard, bits = release.answered_mask().tolist(), release.unpacked().tolist()
     for k in range(release.count):
         stream = worlds.public_stream(query, release.first + k)
-        sets = reference.partition(stream, query.items, int(query.parameters["set_size"]))[: query.questions]
+        sets = evidence.partition(stream, query.items, int(query.parameters["set_size"]))[: query.questions]
         for some, bit in zip(sets, bits[k], strict=True):
             for item in some if heard[k] else []:
                 sensed[item] += 1
@@ -267,11 +265,11 @@ def gaussian(word: int) -> int:
 
 
 def test_a_candidate_is_the_oracles() -> None:
-    key = reference.as_key(reference.derive(QUERY, "candidates"))
+    key = evidence.as_key(evidence.derive(QUERY, "candidates"))
     assert candidates_key(QUERY).tolist() == list(key)
     for device, vector, dimension in ((0, 0, 1), (3, 5, 7), (2**40, 8191, 55)):
-        stream = reference.siphash_words(key, device)
-        numbers = [gaussian(reference.draw(stream, vector * dimension + a)) for a in range(dimension)]
+        stream = evidence.siphash_words(key, device)
+        numbers = [gaussian(evidence.draw(stream, vector * dimension + a)) for a in range(dimension)]
         length = math.sqrt(sum(number**2 for number in numbers))
         told = candidate(QUERY, device, vector, dimension)
         assert told.tolist() == [number / length for number in numbers]
@@ -293,5 +291,5 @@ def test_the_tables_law_is_the_gaussians_up_to_a_millionth() -> None:
 def test_numbers_below_a_bound_are_the_oracles(bound: int) -> None:
     """At 2**31 + 1 nearly half of all halves are rejected."""
     told = [below(stream, lane, bound) for stream in STREAMS[:200] for lane in (0, 5)]
-    assert told == [reference.below(int(stream), lane, bound) for stream in STREAMS[:200] for lane in (0, 5)]
+    assert told == [evidence.below(int(stream), lane, bound) for stream in STREAMS[:200] for lane in (0, 5)]
     assert all(0 <= one < bound for one in told)

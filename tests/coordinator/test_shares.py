@@ -6,13 +6,13 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
+import evidence
 import numpy as np
 import pytest
 import ray
-import reference
 import worlds
+from evidence import chi_square_fits, variance_fits
 from faults import Deaf
-from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -249,7 +249,7 @@ def test_every_share_of_noise_is_the_number_of_thresholds_below_its_coin(size: i
     """Coins are SipHash of four lanes a word; thresholds stand at coins, beside them, and share upper halves."""
     keys, width, lowest = np.array([[3, 4], [5, 6]], np.uint64), 7, -2
     coins = [
-        [[reference.siphash_words((int(one), int(other)), 4 * place + lane) for lane in range(4)] for place in range(7)]
+        [[evidence.siphash_words((int(one), int(other)), 4 * place + lane) for lane in range(4)] for place in range(7)]
         for one, other in keys
     ]
     upper, lower = coins[0][2][:2]

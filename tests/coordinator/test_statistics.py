@@ -4,13 +4,13 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 from worlds import in_world
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints, Ints2
@@ -152,7 +152,7 @@ def naive(query: Query, first: int, bits: Bits2, heard: Bools) -> Ints:
     streams = device_streams(round_key(query.public_seed, query.round), first, max(len(bits), 1))
     for stream, row, told in zip(streams.tolist(), bits.tolist(), heard.tolist(), strict=False):
         vector = sum(bit << place for place, bit in enumerate(reversed(row[1:])))
-        drawn = b"".join(reference.draw(stream, vector * words + w).to_bytes(8, "little") for w in range(words))
+        drawn = b"".join(evidence.draw(stream, vector * words + w).to_bytes(8, "little") for w in range(words))
         signs = np.unpackbits(np.frombuffer(drawn, np.uint8), bitorder="little")[:pool]
         counts += told * (signs == row[0])
     return counts
@@ -174,7 +174,7 @@ def test_counts_are_those_of_a_naive_sum(devices: int, pool: int) -> None:
 def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
     """All planes fill up: each device names the sign that item 0 has, so that its count is the number of devices."""
     query = query_about(1, 1)
-    bits = np.array([[reference.sign(worlds.public_stream(query, k), 0, 0, 1) > 0] for k in range(devices)], np.uint8)
+    bits = np.array([[evidence.sign(worlds.public_stream(query, k), 0, 0, 1) > 0] for k in range(devices)], np.uint8)
     heard = np.ones(devices, np.bool_)
     assert agreements_of(query, 0, bits, heard).tolist() == [devices]
     assert agreements_of(query, 0, 1 - bits, heard).tolist() == [0]

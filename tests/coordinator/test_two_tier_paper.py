@@ -4,15 +4,14 @@ import itertools
 from fractions import Fraction
 from typing import NamedTuple
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import examples, rate_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from statistical import rate_fits
-from thoroughness import examples
 
 from actors.seeds import FAIR, PLACE, WHOLE
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
@@ -26,9 +25,9 @@ MANY = 1 << 14
 
 def coin(device: int, purpose: np.uint64, question: int) -> int:
     """The oracle's coin of a device in the tests' query."""
-    words = np.frombuffer(reference.derive(9, "query"), "<u8").tolist()
-    secret = reference.device_secret(worlds.SECRET, device)
-    return reference.siphash_words(secret, int(purpose), *words, question)
+    words = np.frombuffer(evidence.derive(9, "query"), "<u8").tolist()
+    secret = evidence.device_secret(worlds.SECRET, device)
+    return evidence.siphash_words(secret, int(purpose), *words, question)
 
 
 def residuals(devices: int, items: int) -> Floats2:
@@ -174,12 +173,12 @@ def test_swaps_are_those_of_the_printed_objective() -> None:
 
 def test_the_shuffle_is_the_oracles() -> None:
     order = np.empty((6, 5), np.uint8)
-    stream = reference.draw(3, 4)
+    stream = evidence.draw(3, 4)
     shuffle(np.uint64(stream), order)
     for item, row in enumerate(order.tolist()):
         expected = list(range(5))
         for k in range(4, 0, -1):
-            other = reference.below(stream, item * 5 + k, k + 1)
+            other = evidence.below(stream, item * 5 + k, k + 1)
             expected[k], expected[other] = expected[other], expected[k]
         assert row == expected
 
@@ -190,7 +189,7 @@ def test_a_device_releases_the_candidate_that_its_own_coin_names() -> None:
     told = candidate(mine, values, coins)
     for k in range(6):
         made = make(values, mine[k], int(coins.shuffles()[k]))
-        secret = reference.device_secret(worlds.SECRET, 3 + k)
+        secret = evidence.device_secret(worlds.SECRET, 3 + k)
         words = [int(word) for word in coins.query_id]
-        chosen = reference.below(reference.siphash_words(secret, int(WHOLE), *words, 0), 0, 5)
+        chosen = evidence.below(evidence.siphash_words(secret, int(WHOLE), *words, 0), 0, 5)
         assert np.array_equal(told[k], made.order[:, chosen])

@@ -5,12 +5,12 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import evidence
 import numpy as np
 import pytest
-import reference
 import worlds
+from evidence import hoeffding_radius
 from scipy import integrate, special
-from statistical import hoeffding_radius
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2, Words, Words2
@@ -253,7 +253,7 @@ def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
         assert sum(law) == 1
         laws.append(law)
     ratio = max(max(column) / min(column) for column in zip(*laws, strict=True))
-    assert ratio == 1 / channel.flip_probability - 1 <= reference.exp_bounds(EPSILON)[0]
+    assert ratio == 1 / channel.flip_probability - 1 <= evidence.exp_bounds(EPSILON)[0]
 
 
 def test_the_bound_is_the_specifications_at_movielens_10m() -> None:

@@ -7,10 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from evidence import chi_square_fits, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import chi_square_fits
-from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
 from coordinator.protocol.channels import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from thoroughness import sample
+from evidence import sample
 
 from benchmarks import documented, measured
 from benchmarks.measured import measured_tables

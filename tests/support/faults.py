@@ -1,41 +1,27 @@
-"""Processes, disks and networks that fail at a point, and what is left after them."""
+"""What fails: processes, disks and networks at a point, what is left after them, and commands given nonsense."""
 
 import errno
 import functools
 import json
 import os
 import pickle
+import signal
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
-import numpy as np
 import pandas as pd
 import pytest
 import ray
-import worlds
 from runs import PROVENANCE, Command, Ended, lasting
-from worlds import in_world
 
 from actors import database
-from actors.device import Cohort
 from actors.keeper import Keeper, UnreachableError
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError
-from coordinator.protocol.mechanisms.maxsense import MaxSense
-from coordinator.protocol.mechanisms.sign import Sign
-from coordinator.protocol.messages import Release
-from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.aggregation import aggregate
-from coordinator.server.rounds.learner import PosteriorLearner
-from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.store import whole_files
 from scenarios.store.record_log import RecordLog
 
@@ -161,29 +147,6 @@ def left(folder: Path, without: Set[str]) -> dict[str, Any]:
     return found
 
 
-# Devices that answer in this process, settings of policies that ask them, and how often each was asked.
-SURE = 1 - 1e-6  # A confidence at which a wrong label is a false alarm of this suite's usual probability
-
-
-@dataclass(frozen=True)
-class Devices:
-    cohort: Cohort
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        release = self.cohort.answer(ask.query, ask.first, ask.stop)
-        return aggregate(ask.query, release), [release]
-
-
-def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool = False, **more: Any) -> Setting:
-    design = in_world(MaxSense, items=items, rated=rated) if sets else in_world(Sign, items=items, rated=rated)
-    usual = {"epsilon": Fraction(1), "confidence": SURE, "public_seed": worlds.PUBLIC}
-    return Setting(design=design, clusters=clusters, **{**usual, **more})
-
-
-def answers(asks: Sequence[Ask]) -> Counter[int]:
-    return Counter(device for ask in asks for device in range(ask.first, ask.stop))
-
-
 # Processes that die, without Ray: a stand-in for it runs each call at once, and lets processes die around it.
 Fate = Callable[[str], str]
 """What becomes of a process when a method is called: "lives", "dies before", "dies in it" or "dies after"."""
@@ -268,27 +231,6 @@ def _wait(flying: list[Reference], num_returns: int, timeout: float = 0) -> tupl
     return over, flying[: len(flying) - len(over)]
 
 
-# A policy that goes astray after some good rounds, and the devices that it asks.
-ITEMS, USERS = 20, 400
-DESIGN = in_world(Sign, items=ITEMS, rated=5)
-SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
-LEARNER = PosteriorLearner(clusters=2, design=DESIGN)
-
-
-def devices(budget: Epsilon = Fraction(1)) -> Devices:
-    """All of them; without a budget they answer for ever."""
-    ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
-    return Devices(Cohort(ratings, worlds.SECRET, 0, USERS, budget))
-
-
-def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
-    return lambda ask, _: replace(ask, query=replace(ask.query, **changes))
-
-
-def pool(*items: float, kind: Any = np.int32) -> Callable[[Ask, ServerState], Ask]:
-    return query(pool=np.array(items, kind))
-
-
 # A keeper that some devices cannot reach, and threads that get in each other's way.
 class Deaf:
     """Does not answer for cohorts that begin below a device; for others it is the keeper behind it."""
@@ -303,3 +245,77 @@ class Deaf:
         if first < self.below:
             raise UnreachableError("it does not answer")
         return self._keeper.book(first, stop, known, lines, opener)
+
+
+# Input that nobody means, and what must become of it: an exit code, a few short lines, never a trace or a hang.
+HANGS = 60  # Seconds after which a call hangs; calls take milliseconds
+LINES, LONGEST = 3, 1200  # Of standard error: progress of a small run, or the line that says what is wrong
+
+
+class HungError(BaseException):
+    """A call took too long."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Break off what hangs."""
+
+    def late(*_: object) -> NoReturn:
+        raise HungError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(HANGS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def fault(blindrec: Command, arguments: list[str]) -> str:
+    """What is wrong with how a command ends; nothing, if it ends as it should."""
+    try:
+        with bounded():
+            ended: Ended = blindrec(*arguments)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return f"{_told(arguments)}: {type(error).__name__}: {str(error)[:200]}"
+    lines = ended.err.count("\n")
+    if ended.code not in (0, 2, 3):
+        return f"{_told(arguments)}: exit code {ended.code}"
+    if (
+        lines > LINES
+        or len(ended.err) > LONGEST
+        or (ended.code and not ended.err.splitlines()[-1].startswith("blindrec: "))
+    ):
+        return f"{_told(arguments)}: says {lines} lines, {len(ended.err)} characters: {ended.err[:200]}"
+    return ""
+
+
+def _told(arguments: list[str]) -> str:
+    return " ".join(repr(one)[:60] for one in arguments)
+
+
+def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
+    """Stop where a long computation would begin: what is fuzzed is the way there."""
+
+    def begun(*_: object, **__: object) -> NoReturn:
+        raise InputError("a run would begin")
+
+    for name in (
+        "scenarios.backends.selection.InProcess.run", "scenarios.backends.selection.InProcess.each",
+        "scenarios.backends.ray_instance.on_ray",
+        "scenarios.experiment.experiment.run_seeds", "scenarios.studies.planner.request.plan",
+        "scenarios.commands.job_commands.head_at",
+    ):  # fmt: skip
+        patch.setattr(name, begun)
+    patch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
+    patch.delenv("RAY_ADDRESS", raising=False)
+    patch.chdir(scratch)
+
+
+def ratings_file(folder: Path) -> Path:
+    rows = [f"{user},{item},{(user * item) % 5 + 1}\n" for user in range(30) for item in range(12) if (user + item) % 2]
+    (folder / "ratings.csv").write_text("user,item,rating\n" + "".join(rows), encoding="utf-8")
+    return folder / "ratings.csv"

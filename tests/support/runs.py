@@ -1,7 +1,9 @@
-"""Runs, commands and services as tests call them."""
+"""Runs, commands and services as tests call them, and results of every family."""
 
+import contextlib
 import io
 import json
+import math
 import socket
 import sqlite3
 import time
@@ -13,9 +15,11 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.container import Container, ErrorbarContainer
@@ -25,14 +29,15 @@ from matplotlib.transforms import Bbox
 from rich.console import Console
 
 from actors.ratings import BlockRatings
-from coordinator.protocol.arrays import Bits2, Bools2, Indices
+from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import KMEANS, POSTERIOR, World
+from coordinator.protocol.mechanism import KMEANS, LOCAL_PROMISE, POSTERIOR, World
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.design import LearnerOptions
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.online.recommenders import PublicFacts
@@ -47,15 +52,18 @@ from scenarios.backends.session import NoStore, Progress, RoundStore, silent
 from scenarios.config.admission import admitted_for
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario
+from scenarios.config.settings import Target
 from scenarios.config.shuffled_account import ShuffledAccount
 from scenarios.data.datasets import RatingTable
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.rating_split import Split
 from scenarios.families.main.main_job import MainJob
 from scenarios.families.main.run import Job, MainResult, run, run_job
+from scenarios.pages.page import report_of
 from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import RUN_FILE, UNITS
 from scenarios.store.run_folder import claim_folder
+from scenarios.studies.answer import Answer, AnswerInputs, Curve
 from scenarios.studies.study import Study
 
 # Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share.
@@ -441,3 +449,137 @@ def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple
 
 def outcome(of: Job, workers: int = 2) -> Outcome:
     return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome
+
+
+# Results of every family, made once: folders of runs and a comparison, records of the golden results, audits.
+GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"
+RECORDS = {
+    "two-tier, pmc": "pmc",
+    "two-tier, laplace": "laplace",
+    "two-tier, none": "silent",
+    "online, clients and a budget": "online",
+    "online, plurality": "plurality",
+    "pairwise, equal, public, centred": "pairwise",
+    "item-query": "item-query",
+    "sweep, users": "users",
+    "sweep, adaptive": "adaptive",
+    "sweep, two-tier": "tiers",
+    "plan": "plan",
+    "plan, ratings, worth": "forecast",
+    "data, people enough for a forecast": "crowd",
+    "data": "data",
+}
+"""Golden results, and the names of their files."""
+FAMILIES = {
+    "run": "run",
+    "compare": "compare",
+    "pmc": "two-tier",
+    "online": "online",
+    "adaptive": "sweep",
+    "plan": "plan",
+    "data": "data",
+    "leak": "audit",
+}
+"""Of each family a file, and the family's name."""
+ATTACK = {"name": "one", "meaning": "this or that", "times": 1, "claimed": 1.0, "measured": 0.98, "plays": 50000}
+AUDIT = {
+    "design": "sign",
+    "guarantee": LOCAL_PROMISE,
+    "claimed": 1.0,
+    "exact": 1.0,
+    "measured": 0.98,
+    "confidence": 0.99,
+}
+AUDIT |= {
+    "confidence": 0.99,
+    "held": True,
+    "failures": [],
+    "attacks": [{**ATTACK, "right": 0.7303, "right_at_most": 0.7310585786}],
+}
+LEAK = {**AUDIT, "measured": 1.25, "held": False, "failures": ["attack one measured at least 1.25, claimed are 1"]}
+FEW = ["--like-from", "4", "--neighbours", "5", "--rank", "3", "--ridge", "5", "--top", "20", "--likes", "8"]
+
+
+def undrawn_report(paths: Sequence[Path]) -> str:
+    """A report with empty pictures, for tests that look at none: drawing them is most of the time that a page takes."""
+    with patch("scenarios.pages.page.inline", lambda *_: Markup("<svg></svg>")):
+        return report_of(paths)
+
+
+def command(*arguments: object) -> None:
+    said = io.StringIO()
+    quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said)
+    undrawn = patch("scenarios.studies.study.draw")  # a report draws its figures itself
+    with quiet[0], quiet[1], undrawn, pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    assert not ended.value.code, said.getvalue()
+
+
+def made(folder: Path) -> list[Path]:
+    here = ["--backend", "inprocess"]
+    block = ["--items", 12, "--rated", 4, "--epsilon", 3, "--users", 600]
+    command("run", *block, "--repeat", 2, *here, "--out", folder / "run")
+    ratings = write_movielens(folder / "ratings.csv", planted_ratings(users=40, items=30, each=12))
+    command("run", "--ratings", ratings, "--users", 500, "--epsilon", 2, *here, "--out", folder / "copies")
+    models = ["--trust-models", "none,curator,local", "--mechanisms", "popularity,set", "--epsilon", "2,inf"]
+    command("compare", ratings, *FEW, *models, *here, "--scale", "1,5", "--seeds", 3, "--out", folder / "compare")
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for name, file in RECORDS.items():
+        record = golden[name].get("result", golden[name])
+        for of in {"rows", "people"} & record.keys():  # which golden results hold as columns
+            if columns := record[of]:
+                record[of] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        (folder / f"{file}.json").write_text(json.dumps(record), encoding="utf-8")
+    audits = {"audit": AUDIT, "leak": LEAK, "audits": {"held": False, "audits": [AUDIT, {**LEAK, "exact": "inf"}]}}
+    for name, record in audits.items():
+        (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
+    files = [folder / f"{name}.json" for name in (*RECORDS.values(), *audits)]
+    return [folder / "run", folder / "copies", folder / "compare", *files]
+
+
+# Answers made of curves with known worth: three splits whose intervals have a given reach.
+
+BEST = np.full((3, 5), 0.2)
+FILE = {LOCAL: 0.0, SHUFFLED: 0.0, TWO_SERVERS: 0.0, CURATOR: 0.0}
+
+
+def worth(mean: float, reach: float = 0.0) -> Floats:
+    """Three splits whose Student's interval has that reach, among everybody and among four samples of people."""
+    step = reach * math.sqrt(3) / 4.302652729749464
+    return np.repeat(np.array([[mean - step], [mean], [mean + step]]), 5, axis=1)
+
+
+def curve(
+    rung: str,
+    by_people: Mapping[int, Any],
+    *,
+    mechanism: str = "set",
+    epsilon: float | None = 1.0,
+    device: float | None = None,
+    unguaranteed: Sequence[int] = (),
+) -> Curve:
+    by_people = {
+        people: value if isinstance(value, np.ndarray) else worth(value) for people, value in by_people.items()
+    }
+    return Curve(
+        rung=rung,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        worth=by_people,
+        delta=dict.fromkeys(by_people, 0.0 if rung == LOCAL else 1e-6),
+        device_epsilon=dict.fromkeys(by_people, device),
+        unguaranteed=frozenset(unguaranteed),
+    )
+
+
+def answer(*curves: Curve, share: float = 0.9, of: Target = "best", **changes: Any) -> Answer:
+    about: dict[str, Any] = {
+        "file": "made.csv",
+        "people": 1000,
+        "items": 50,
+        "best": BEST,
+        "best_name": "EASE",
+        "popularity": BEST / 2,
+    }
+    about |= {"file_error": FILE, "volunteers": 0.01, "curves": curves}
+    return AnswerInputs(**about | changes).answer(share=share, of=of)

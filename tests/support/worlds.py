@@ -1,18 +1,21 @@
-"""Worlds, tiers, queries and matrices that tests are made of."""
+"""Worlds, tiers, queries and matrices that tests are made of, and devices that answer in this process."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import evidence
 import numpy as np
-import reference
+from evidence import Table, World
 from numpy.typing import ArrayLike
-from reference import Table, World
 
+from actors.device import Cohort
 from actors.keeper import Keeper, LedgerClient
 from actors.private_cohort import PrivateCohort
 from actors.ratings import BlockRatings, StoredRatings
@@ -23,6 +26,8 @@ from coordinator.protocol.arrays import Bits2, Bools2, Floats, Floats2, Indices,
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, on_grid
 from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.mechanisms.maxsense import MaxSense
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.rating_table import Likes, Rows, RowTable, starts_of
@@ -32,12 +37,15 @@ from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.value_channels import ChoiceChannel
+from coordinator.server.aggregation import aggregate
 from coordinator.server.completion.crowd import PublicUsers, local_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask
 
 # The project's objects, built from the oracle's worlds.
-SECRET = reference.derive(0, "devices")
-PUBLIC = reference.derive(0, "public")
+SECRET = evidence.derive(0, "devices")
+PUBLIC = evidence.derive(0, "public")
 Row = tuple[Fraction, ...]  # Probabilities of the signed vectors +0, -0, +1, -1,
 
 
@@ -149,15 +157,15 @@ def sign_query(
 
 
 def public_stream(query: Query, device: int) -> int:
-    return reference.public_stream(query.public_seed, query.round, device)
+    return evidence.public_stream(query.public_seed, query.round, device)
 
 
 def released(query: Query, secret: bytes, device: int, bits: Sequence[int]) -> list[int]:
     """What the oracle's device lets out of its private bits, one a question, each under an equal share."""
     share = query.epsilon_per_question
-    flips = 0 if share is None else reference.flips(share)
+    flips = 0 if share is None else evidence.flips(share)
     return [
-        bit ^ (reference.release_coin(secret, device, query.id, question) < flips) for question, bit in enumerate(bits)
+        bit ^ (evidence.release_coin(secret, device, query.id, question) < flips) for question, bit in enumerate(bits)
     ]
 
 
@@ -172,15 +180,15 @@ def sensing_sets(query: Query, devices: range) -> list[list[int]]:
     """The oracle's sensing sets of ``devices``: drawn among all items, or among those of the pool."""
     asked, sensing = range(query.items) if query.pool is None else query.pool, query.parameters["sensing"]
     table, where = number_table(sensing, len(asked)), (query.public_seed, query.round)
-    places = [reference.sensing_set(*where, device, len(asked), table, spared=sensing > 0.5) for device in devices]
+    places = [evidence.sensing_set(*where, device, len(asked), table, spared=sensing > 0.5) for device in devices]
     return [[int(asked[place]) for place in some] for some in places]
 
 
 def expected_bits(of: World, query: Query, devices: range) -> list[int]:
-    flips = 0 if query.epsilon is None else reference.flips(Fraction(query.epsilon))
+    flips = 0 if query.epsilon is None else evidence.flips(Fraction(query.epsilon))
     return [
-        reference.maxsense_bit(of.ratings(device), sensed)
-        ^ (reference.release_coin(of.secret, device, query.id, 0) < flips)
+        evidence.maxsense_bit(of.ratings(device), sensed)
+        ^ (evidence.release_coin(of.secret, device, query.id, 0) < flips)
         for device, sensed in zip(devices, sensing_sets(query, devices), strict=True)
     ]
 
@@ -329,7 +337,7 @@ def announced(of: Rated, query: SecondOrderQuery, first: int, stop: int, **chang
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:
-    return Coins(as_words(reference.derive(seed, "devices")), first, devices, as_words(reference.derive(9, "query")))
+    return Coins(as_words(evidence.derive(seed, "devices")), first, devices, as_words(evidence.derive(9, "query")))
 
 
 # Planted matrices for tests of completion, and dense formulas in plain numpy to hold it against.
@@ -470,3 +478,26 @@ def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
         among_best = min(max(channel.best_count - above, 0), tied)
         row.append((among_best * best + (tied - among_best) * other) / tied)
     return tuple(row)
+
+
+# Devices that answer in this process, settings of policies that ask them, and how often each was asked.
+SURE = 1 - 1e-6  # A confidence at which a wrong label is a false alarm of this suite's usual probability
+
+
+@dataclass(frozen=True)
+class Devices:
+    cohort: Cohort
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        release = self.cohort.answer(ask.query, ask.first, ask.stop)
+        return aggregate(ask.query, release), [release]
+
+
+def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool = False, **more: Any) -> Setting:
+    design = in_world(MaxSense, items=items, rated=rated) if sets else in_world(Sign, items=items, rated=rated)
+    usual = {"epsilon": Fraction(1), "confidence": SURE, "public_seed": PUBLIC}
+    return Setting(design=design, clusters=clusters, **{**usual, **more})
+
+
+def answers(asks: Sequence[Ask]) -> Counter[int]:
+    return Counter(device for ask in asks for device in range(ask.first, ask.stop))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import evidence
 import numpy as np
 import pytest
-import reference
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import Written, served
-from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits
 from coordinator.protocol.errors import InputError
@@ -268,7 +268,7 @@ def test_every_recommender_is_what_the_oracle_is(name: str) -> None:
         if name == "p-rec-sharp" and objects != 2:
             continue
         written, told = random_world(seed, objects)
-        over = served(name, written, by_coin(reference.derive(seed, name)), **fields(told))
+        over = served(name, written, by_coin(evidence.derive(seed, name)), **fields(told))
         same = oracle(name, written, over.chosen.tolist(), told)
         assert over.log_likelihood == pytest.approx(same.log_likelihood, rel=1e-11, abs=1e-11)
         assert over.survivors.tolist() == same.survivors
@@ -299,7 +299,7 @@ def test_exposure_is_the_log_likelihood_ratio_of_a_replay_without_the_voter(name
         if name == "p-rec-sharp" and objects != 2:
             continue
         written, told = random_world(seed, objects)
-        over = served(name, written, by_coin(reference.derive(seed, name)), **fields(told))
+        over = served(name, written, by_coin(evidence.derive(seed, name)), **fields(told))
         if name in WEIGHTED:
             assert np.isnan(over.exposure).all()
             continue

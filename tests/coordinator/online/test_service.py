@@ -7,12 +7,12 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+import evidence
 import numpy as np
 import pytest
-import reference
+from evidence import sample
 from faults import DEATHS, Actor, Fate, at, lives, stand_in
 from runs import Written, liking, served
-from thoroughness import sample
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper
@@ -138,7 +138,7 @@ def test_an_object_without_probability_is_never_recommended() -> None:
 
 
 VOTERS, ROUNDS, BUDGET = 12, 6, Fraction(2)
-SECRET, COIN = reference.derive(2, "devices"), reference.derive(3, "coin")
+SECRET, COIN = evidence.derive(2, "devices"), evidence.derive(3, "coin")
 TABLE = TableVoters(
     table=np.random.default_rng(1).integers(2, size=(ROUNDS, VOTERS), dtype=np.uint8),
     group=np.arange(VOTERS, dtype=np.int32),

@@ -11,8 +11,8 @@ import psutil
 import pytest
 import ray
 import worlds
+from evidence import sample
 from runs import holds_within
-from thoroughness import sample
 
 from actors.device import Cohort
 from actors.host import HostedKeeper, start_host, start_keeper

@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 import pytest
 import ray
-from boundary import SEED, leaves, shows_a_secret
+from messages import SEED, leaves, shows_a_secret
 from runs import alike, here, holds_within, small
 
 from benchmarks.victims import alive, below

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import ray
-from boundary import SEED, shows_a_secret
+from messages import SEED, shows_a_secret
 from ray import cloudpickle
 from runs import alike, here, present, small
 

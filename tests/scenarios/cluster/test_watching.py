@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from boundary import SEED, secrets
+from messages import SEED, secrets
 from rich.console import Console
 from runs import Command, present, refused
 

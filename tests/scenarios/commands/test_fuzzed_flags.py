@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import begin_no_run, fault, ratings_file
+from evidence import size
+from faults import begin_no_run, fault, ratings_file
 from runs import Command
-from thoroughness import size
 
 from scenarios.cli import command_line
 

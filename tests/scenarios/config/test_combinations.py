@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from evidence import size
 from runs import here
-from thoroughness import size
 
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.mechanism import MechanismKind

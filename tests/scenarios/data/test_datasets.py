@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import complains
-from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
 from scenarios.data.datasets import RatingTable, read_ratings

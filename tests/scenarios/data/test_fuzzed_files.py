@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hostile import begin_no_run, fault, ratings_file
+from evidence import size
+from faults import begin_no_run, fault, ratings_file
 from runs import Command, refused
-from thoroughness import size
 
 from scenarios.families.online.online_scenario import Online, OnlineScenario
 from scenarios.families.two_tier.two_tier_scenario import TwoTier

@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import complains, split_of
 from sklearn.metrics import adjusted_rand_score, ndcg_score, normalized_mutual_info_score
-from thoroughness import examples
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Ints

@@ -6,11 +6,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from evidence import chi_square_fits, examples, hoeffding_radius
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import rating_table
-from statistical import chi_square_fits, hoeffding_radius
-from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError

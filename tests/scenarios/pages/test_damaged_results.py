@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pages import AUDIT, GOLDEN, LEAK
-from thoroughness import sample, size
+from evidence import sample, size
+from runs import AUDIT, GOLDEN, LEAK
 
 from coordinator.protocol.errors import InputError
 from scenarios.pages.page import report_of

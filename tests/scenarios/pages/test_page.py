@@ -16,10 +16,9 @@ from xml.etree import ElementTree as Trees
 
 import html5lib
 import pytest
+from evidence import THOROUGH
 from markupsafe import Markup
-from pages import FAMILIES, answer, curve, undrawn_report
-from runs import Command, planted_ratings, refused, write_movielens
-from thoroughness import THOROUGH
+from runs import FAMILIES, Command, answer, curve, planted_ratings, refused, undrawn_report, write_movielens
 
 import blindrec as face
 from coordinator.protocol.errors import InputError

@@ -12,10 +12,10 @@ import mechanisms
 import numpy as np
 import pandas as pd
 import pytest
+from evidence import clopper_pearson
 from golden.making import golden
 from runs import here, small
 from scipy import stats
-from statistical import clopper_pearson
 
 import blindrec
 from coordinator.protocol.errors import InputError

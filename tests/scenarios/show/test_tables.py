@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evidence import THOROUGH
 from rich.console import Console
 from runs import Command, here, planted_ratings, printed, small, write_movielens
-from thoroughness import THOROUGH
 
 from coordinator.server.rounds.state import RunProgress
 from scenarios.cli import command_line

@@ -19,9 +19,9 @@ from unittest import mock
 
 import pandas as pd
 import pytest
+from evidence import THOROUGH, size
 from rich.console import Console
 from runs import PROVENANCE, lasting, squares_of
-from thoroughness import THOROUGH, size
 from typer.main import get_command
 
 from actors import database

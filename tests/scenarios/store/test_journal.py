@@ -10,9 +10,9 @@ from typing import Any
 import mechanisms
 import numpy as np
 import pytest
+from evidence import sample, size
 from faults import LAYOUT, forget, left, stopped
 from runs import Command, small
-from thoroughness import sample, size
 
 from actors.database import LONGEST_LOG, Chain, Database
 from coordinator.protocol.errors import InputError

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import BEST, answer, curve, worth
 from pydantic import ValidationError
 from rich.console import Console
+from runs import BEST, answer, curve, worth
 
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.answer import (

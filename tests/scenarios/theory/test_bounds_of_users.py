@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from runs import present
-from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
 from scenarios.config.resolve import resolve

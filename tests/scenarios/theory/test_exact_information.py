@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, kl_div
 from scipy.stats import binom
-from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits, Bools, Floats
 from scenarios.theory import bounds as information

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
+from evidence import FALSE_ALARM
 from runs import present
 from scipy.stats import norm
-from statistical import FALSE_ALARM
 from worlds import block_model
 
 from actors.lies import ANSWERS, RATINGS, Collusion

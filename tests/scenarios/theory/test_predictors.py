@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import THOROUGH, binomial_bounds, normal_radius, sample
 from runs import Command, here, labels_of, present, small
 from scipy import stats
 from scipy.integrate import quad
-from statistical import binomial_bounds, normal_radius
-from thoroughness import THOROUGH, sample
 from worlds import block_model
 
 from coordinator.protocol.arrays import Floats, Ints

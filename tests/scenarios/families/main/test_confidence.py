@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from evidence import binomial_bounds
 from runs import present
 from scipy.special import softmax
-from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.decoding import posterior

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
+from evidence import size
 from runs import here, small
-from thoroughness import size
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.law import BlockPeople

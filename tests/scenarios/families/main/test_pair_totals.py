@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from boundary import SEED
+from evidence import normal_radius, size, variance_fits
+from messages import SEED
 from runs import here, of_file, planted_ratings, present, small, write_movielens
-from statistical import normal_radius, variance_fits
-from thoroughness import size
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Ints

@@ -4,16 +4,16 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import evidence
 import numpy as np
 import pandas as pd
 import pytest
-import statistical
+from evidence import size
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import here, of_file, planted_ratings, small, split_of, write_movielens
 from scipy import stats
 from scipy.stats import spearmanr
-from thoroughness import size
 
 from actors.advice import recommend
 from actors.ratings import StoredRatings
@@ -61,7 +61,7 @@ def test_in_a_block_model_it_is_the_probability_that_a_device_likes_the_item() -
     counts = np.bincount(items[likes], minlength=40)
 
     def fits(shares: np.ndarray) -> bool:
-        bounds = [statistical.binomial_bounds(20_000, float(share), comparisons=40) for share in shares]
+        bounds = [evidence.binomial_bounds(20_000, float(share), comparisons=40) for share in shares]
         return all(low <= count <= high for count, (low, high) in zip(counts, bounds, strict=True))
 
     assert fits(liked_share(population))

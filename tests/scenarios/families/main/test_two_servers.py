@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from boundary import SEED, shows_a_secret
+from evidence import normal_radius
+from messages import SEED, shows_a_secret
 from runs import here, small
-from statistical import normal_radius
 
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, WithheldError

@@ -3,10 +3,10 @@
 import math
 
 import pytest
+from evidence import rate_fits
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import present
-from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from scenarios.families.online.adversaries import LIKED, VOTES, claim_1, configuration, draw, measure, theorem_15_chain

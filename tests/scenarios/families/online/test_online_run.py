@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import sample
 from runs import present, write_movielens
-from thoroughness import sample
 
 from actors.lying import LyingVoters
 from coordinator.protocol.ballots import Ballot

@@ -4,9 +4,9 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import evidence
 import numpy as np
 import pytest
-import reference
 from runs import Command, complains, planted_ratings, present, refused, write_movielens
 
 from actors.voters import Client, PlantedVoters, VoterCohort
@@ -258,8 +258,8 @@ def vote_of(rated_world: Rated, world: OnlineWorld, client: ClientWorld, user: i
     known = [row[title] for title in asked if title in row]
     best = [place for place, title in enumerate(asked) if not known or row.get(title) == max(known)]
     series = [int(word) for word in client.service("p-rec", None).series]
-    key = reference.device_secret(reference.derive(world.scenario.seed, "devices"), user)
-    return best[reference.below(reference.siphash_words(key, VOTE_PURPOSE, *series, 0), number, len(best))]
+    key = evidence.device_secret(evidence.derive(world.scenario.seed, "devices"), user)
+    return best[evidence.below(evidence.siphash_words(key, VOTE_PURPOSE, *series, 0), number, len(best))]
 
 
 def titles_of(rated_world: Rated, client: ClientWorld) -> list[list[int]]:

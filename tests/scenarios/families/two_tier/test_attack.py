@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import rate_fits
 from rich.console import Console
-from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals

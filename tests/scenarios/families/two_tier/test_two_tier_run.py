@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from boundary import SEED, shows_a_secret
+from evidence import THOROUGH
 from faults import LAYOUT
+from messages import SEED, shows_a_secret
 from runs import holds_within
-from thoroughness import THOROUGH
 from worlds import SECRET, WILLING, features, private, query, rated
 
 from actors.lying import LOUD, Poison, PoisoningCohort, poisoned

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thoroughness import examples
 from worlds import complete_many, features_of, planted
 
 from actors.advice import top_items

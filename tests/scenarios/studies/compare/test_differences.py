@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import binomial_bounds
 from scipy import special
-from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats, Floats2
 from scenarios.studies.compare.differences import Difference, _errors, at_once, differences

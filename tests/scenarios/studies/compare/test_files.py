@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from evidence import sample
 from runs import Command, Ended, planted_ratings, present, refused, write_movielens
-from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
 from scenarios.config.settings import Duplicates

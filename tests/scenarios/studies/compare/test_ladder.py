@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import normal_radius, size, variance_fits
 from runs import Command, likes, planted_ratings, present, refused, write_movielens
-from statistical import normal_radius, variance_fits
-from thoroughness import size
 from worlds import in_world
 
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS

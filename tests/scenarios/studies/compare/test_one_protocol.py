@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from evidence import THOROUGH
 from runs import Command, present, refused
-from thoroughness import THOROUGH
 
 from scenarios.data.datasets import read_ratings
 from scenarios.data.rating_split import Split, hold_out

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pages import answer, curve
-from runs import Command, lines_of_units, planted_ratings, write_movielens
+from evidence import normal_radius
+from runs import Command, answer, curve, lines_of_units, planted_ratings, write_movielens
 from scipy import special
-from statistical import normal_radius
 
 import blindrec as face
 from actors.device import Cohort

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
+from evidence import hoeffding_radius, normal_radius
 from runs import Rating, likes, planted_ratings, present, write_movielens
-from statistical import hoeffding_radius, normal_radius
 
 from actors.advice import public_order
 from actors.device import Cohort

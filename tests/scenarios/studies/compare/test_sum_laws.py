@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from evidence import binomial_bounds, normal_radius
 from mechanisms import GRR, OUE
 from runs import likes, planted_ratings, present, write_movielens
-from statistical import binomial_bounds, normal_radius
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings

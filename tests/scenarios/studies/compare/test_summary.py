@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import binomial_bounds
 from matplotlib.figure import Figure
 from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
 from runs import Command, planted_ratings, write_movielens
-from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.trust_models import PUBLIC_RATES

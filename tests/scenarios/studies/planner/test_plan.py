@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import sample
 from runs import present, printed
 from scipy.optimize import linear_sum_assignment
-from thoroughness import sample
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import mechanisms
 import numpy as np
 import pytest
+from evidence import sample, size
 from mechanisms import Array, Plain, below, likes
 from runs import Command, present
 from scipy.stats import binom
-from thoroughness import sample, size
 
 from actors.device import Cohort
 from actors.ratings import Ratings

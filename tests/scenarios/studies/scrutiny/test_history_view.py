@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import normal_radius
 from runs import Command, present, refused
-from statistical import normal_radius
 
 import blindrec as face
 from scenarios.studies.scrutiny.attacks import rate_of_guesses

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from evidence import normal_radius, rate_fits
 from matplotlib.figure import Figure
 from rich.console import Console
 from runs import Command, planted_ratings, refused, result_in, sweep_into, write_movielens
-from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess

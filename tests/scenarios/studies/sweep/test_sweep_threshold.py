@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import normal_radius, variance_fits
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import here, labels_of, of_file, planted_ratings, present, small, write_movielens
-from statistical import normal_radius, variance_fits
 from worlds import scores_of
 
 from actors.device import Cohort

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import THOROUGH
 from runs import line_of, present
-from thoroughness import THOROUGH
 
 from coordinator.protocol.arrays import Floats
 from scenarios.show.intervals import paired_ratio

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from evidence import sample
 from matplotlib.figure import Figure
 from rich.console import Console
 from runs import Command, faults, lines_of_units, printed
-from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends.on_ray import OnRay

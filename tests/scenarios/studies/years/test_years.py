@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import undrawn_report
-from runs import Command, lines_of_units, refused
+from runs import Command, lines_of_units, refused, undrawn_report
 
 import blindrec as face
 from coordinator.protocol.arrays import Ints2

@@ -1,11 +1,20 @@
-"""What the product is held against: plain Python from the pages, exact and slow."""
+"""How results are held to account: plain Python from the pages, error radii, and which cases and sizes run."""
 
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+import pytest
+import scipy
+from numpy.typing import ArrayLike
 
 # The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
 WORD = (1 << 64) - 1
@@ -287,3 +296,131 @@ def misses(epsilon: Fraction, kept: int, others: int) -> int:
 def flips(epsilon: Fraction) -> int:
     """Coins of 2**64 that flip a bit: 2**64 / (1 + e**epsilon), rounded up."""
     return misses(epsilon, 1, 1)
+
+
+# How far an estimate may stray before a test calls it wrong, with a stated false-alarm probability.
+FALSE_ALARM = 1e-6
+"""Probability that one statistical test of this suite fails although the code is right, if it says nothing else."""
+
+
+def hoeffding_radius(count: int, *, false_alarm: float = FALSE_ALARM) -> float:
+    """Radius around the mean of ``count`` independent values in [0, 1] (Hoeffding's inequality, two-sided)."""
+    return math.sqrt(math.log(2 / false_alarm) / (2 * count))
+
+
+def clopper_pearson(successes: int, count: int, *, false_alarm: float = FALSE_ALARM) -> tuple[float, float]:
+    """Exact confidence interval of a probability, from ``successes`` in ``count`` independent trials."""
+    low, high = scipy.stats.binomtest(successes, count).proportion_ci(1 - false_alarm, "exact")
+    return float(low), float(high)
+
+
+def rate_fits(successes: int, count: int, probability: float, *, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether ``probability`` lies in the Clopper-Pearson interval of the count."""
+    low, high = clopper_pearson(successes, count, false_alarm=false_alarm)
+    return low <= probability <= high
+
+
+def binomial_bounds(
+    count: int, probability: float, *, comparisons: int = 1, false_alarm: float = FALSE_ALARM
+) -> tuple[int, int]:
+    """Smallest and largest of ``comparisons`` binomial counts that do not raise an alarm, all together (Bonferroni)."""
+    tail = false_alarm / (2 * comparisons)
+    return int(scipy.stats.binom.ppf(tail, count, probability)), int(scipy.stats.binom.isf(tail, count, probability))
+
+
+def normal_radius(deviation: float, *, comparisons: int = 1, false_alarm: float = FALSE_ALARM) -> float:
+    """Radius of ``comparisons`` normal variables of one standard deviation, all together (Bonferroni, two-sided)."""
+    return float(scipy.stats.norm.isf(false_alarm / (2 * comparisons))) * deviation
+
+
+def chi_square_fits(counts: ArrayLike, probabilities: ArrayLike, *, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether counts of a multinomial agree with its probabilities (Pearson's test; it wants large counts)."""
+    observed, shares = np.asarray(counts, float), np.asarray(probabilities, float)
+    expected = observed.sum() * shares / shares.sum()
+    return bool(scipy.stats.chisquare(observed, expected).pvalue >= false_alarm)
+
+
+def variance_fits(sample: ArrayLike, variance: float, *, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether the mean square of independent centred normals agrees with ``variance`` (chi-square, two-sided)."""
+    values = np.asarray(sample, float).ravel()
+    ratio = float(np.square(values).sum()) / variance
+    low, high = scipy.stats.chi2.ppf(false_alarm / 2, values.size), scipy.stats.chi2.isf(false_alarm / 2, values.size)
+    return bool(low <= ratio <= high)
+
+
+# How much of a large test runs: a part by default, all of it in ``make test-thorough``.
+V = TypeVar("V")
+THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
+FEWEST = 6  # Examples of a property, by default
+
+
+def examples(most: int) -> int:
+    """Return how many examples of a property are drawn: an eighth of the most by default."""
+    return most if THOROUGH else min(most, max(FEWEST, most // 8))
+
+
+def size(most: int, default: int) -> int:
+    """Return how large a test is that has a size."""
+    return most if THOROUGH else default
+
+
+def sample(cases: Sequence[V], default: int) -> list[V]:
+    """Return all cases, or so many of them by default, evenly spread from the first."""
+    return list(cases) if THOROUGH else list(cases)[:: -(-len(cases) // default)]
+
+
+# Which cases of a parametrised test run by default: some that have every value of every parameter between them.
+FEW = 4  # A test of no more cases is whole
+
+
+def surplus(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that a covering sample needs not: those marked thorough, and cases whose values others have.
+
+    A test marked ``whole`` needs all of its cases, and one marked ``few`` the stated number, whatever their values.
+    """
+    functions, more = defaultdict(list), []
+    for item in items:
+        if item.get_closest_marker("thorough"):
+            more.append(item)
+        elif hasattr(item, "callspec") and not item.get_closest_marker("whole"):
+            functions[item.nodeid.partition("[")[0]].append(item)
+    for cases in functions.values():
+        # The same on every machine, and not always the first that somebody thought of
+        order = sorted(cases, key=lambda case: hashlib.sha256(case.nodeid.encode()).digest())
+        if few := cases[0].get_closest_marker("few"):
+            more += order[few.args[0] :]
+        elif len(cases) > FEW:
+            needed = _covering(order)
+            more += [case for case in order if case not in needed]
+    return more
+
+
+def _covering(order: list[pytest.Item]) -> set[pytest.Item]:
+    """Return cases that have every value: those that alone have one, then each time one with the most new ones."""
+    values = {case: set(_values(case.callspec.params.items())) for case in order}  # type: ignore[attr-defined]
+    counts = Counter(value for every in values.values() for value in every)
+    needed = {case for case, every in values.items() if any(counts[value] == 1 for value in every)}
+    missing = counts.keys() - {value for case in needed for value in values[case]}
+    while missing:
+        best = max(order, key=lambda case: len(values[case] & missing))
+        needed.add(best)
+        missing -= values[best]
+    return needed
+
+
+def _values(named: Iterable[tuple[Hashable, object]]) -> Iterator[Hashable]:
+    """Yield values by name, each with its type, as True is not 1; of a tuple or a dictionary those that it holds."""
+    for name, value in named:
+        if isinstance(value, (tuple, dict)):
+            inner = value.items() if isinstance(value, dict) else enumerate(value)
+            yield from ((name, one) for one in _values(inner))
+        else:
+            yield name, type(value), value if _hashable(value) else repr(value)
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
