@@ -186,10 +186,39 @@ def _run(tree: Any, arguments: list[str]) -> tuple[str | None, int]:
     except Exception as error:
         if exit_code := ending(error):
             return exit_code
-        explain = getattr(error, "format_message", None)  # the command-line library's own errors
-        if explain is None:
+        if not hasattr(error, "format_message"):  # as the command-line library's own errors have it
             raise
-        return explain(), BAD_INPUT
+        return _explained(error), BAD_INPUT
     finally:
         sys.stdout = stream
     return (NOTHING if code == INTERRUPTED else None), code  # what the command-line library makes of Ctrl-C, too
+
+
+_FILE = ("--dataset", "--data", "--file", "--input")
+# What other libraries call what some of our commands take, flags and arguments
+_ELSEWHERE = {
+    "--design": ("--mechanism", "--algorithm", "--protocol"),
+    "--ratings": _FILE,
+    "file": ("--ratings", *_FILE),
+    "--users": ("--n-users", "--num-users", "--people"),
+    "--items": ("--n-items", "--num-items"),
+    "--epsilon": ("--eps", "--budget", "--privacy-budget"),
+    "--seed": ("--random-state", "--random-seed"),
+    "--out": ("--output", "--output-dir", "--folder"),
+    "--repeat": ("--n-runs", "--repeats", "--trials"),
+    "--workers": ("--n-jobs", "--jobs", "--num-workers"),
+}
+
+
+def _explained(error: Any) -> str:
+    """Return what an error of the command-line library says; of an unknown flag also what may be meant."""
+    line, flag = str(error.format_message()), getattr(error, "option_name", "")
+    if not line.startswith("No such option"):
+        return line
+    from difflib import get_close_matches  # errors alone need it
+
+    names = [name for parameter in error.ctx.command.params for name in parameter.opts]
+    meant = [name for name in names if flag in _ELSEWHERE.get(name, ())] or get_close_matches(flag, names, 1, 0.7)
+    guess = f"did you mean {meant[0] if meant[0][0] == '-' else 'the argument ' + meant[0]}? " if meant else ""
+    path = error.ctx.command_path.removeprefix(error.ctx.find_root().command_path)
+    return f"{flag} is no flag of blindrec{path}; {guess}--help lists all"
