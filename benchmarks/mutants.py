@@ -1,7 +1,7 @@
 """Mutation testing: one change at a time is made to what privacy and numbers hang on, and tests must notice it.
 
 ``make mutants`` draws a seeded sample of the mutants that Cosmic Ray's operators make of the modules in
-`benchmarks/mutants.toml`, and runs the tests nearest to each (`benchmarks.nearest_tests`) in a copy of the tree, from
+`benchmarks/mutants.toml`, and runs the tests nearest to each (`benchmarks.laboratory`) in a copy of the tree, from
 which the kernels of all that depends on the module are removed. The same command goes on where it stopped, and tries
 survivors again whose tests have changed. The exit code is 1 if too many are alive.
 """
@@ -18,8 +18,7 @@ from typing import Annotated, Any, Final
 import pandas as pd
 import typer
 
-from benchmarks.kills import keep, read
-from benchmarks.laboratory import ROOT, Laboratory
+from benchmarks.laboratory import ROOT, Laboratory, keep, read
 from benchmarks.rivals.environments import default_folder, environment, outside
 
 Mutant = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The documentation site (`make docs`): pages of the whole repository; a browser loads nothing from elsewhere.
+"""The documentation site (`make docs`): pages of the whole repository.
 
 `mkdocs.yml` names this module as a hook. Most pages are in `docs`; the navigation also names pages elsewhere, such as
 the README. A file keeps its path in the repository, without ``docs/``, and links are changed accordingly, so that they
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +26,6 @@ LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 """A link to a file, and to a heading in it."""
 MEASURED = "reference/measured.md"
 """The page of what docs/measured.json has, to which links to that file lead."""
-_ELEMENT = re.compile(r"<[a-z][^>]*>", re.IGNORECASE)
-_FOLLOWED = re.compile(
-    r"""<a\s|<link[^>]*\srel=["']?(?:canonical|next|prev|alternate)\b""", re.IGNORECASE
-)  # By the reader
-_ADDRESS = re.compile(r"""\s(?:src|href|data|srcset)=["']?(?:[^"'>]*,\s*)?((?:https?:)?//[^"'\s>]+)""", re.IGNORECASE)
-_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
-_CODE = re.compile(r"<code>([^<\n]+)</code>")
-_SHORT = 24  # Characters of code that is not broken at all
-_WHOLE = 'style="white-space:nowrap"'
-_SCRIPTED = re.compile(r"""(["'`])https://[^"'`\s]*\1""")
 
 
 def nav_pages(entries: Any) -> Iterator[str]:
@@ -118,31 +108,6 @@ def moved(page: str, text: str) -> str:
     return new + text[end:]
 
 
-def fetched(page: str) -> list[str]:
-    """Return the addresses outside of the site that a browser would load to show an HTML page."""
-    elements = [element for element in _ELEMENT.findall(page) if not _FOLLOWED.match(element)]
-    styles = [*re.findall(r"<style.*?</style>", page, re.DOTALL), *elements]
-    return [address for element in elements for address in _ADDRESS.findall(element)] + _STYLE.findall("".join(styles))
-
-
-def without_addresses(script: str) -> str:
-    """Return a script of the theme without the addresses from which it would load other scripts."""
-    return _SCRIPTED.sub(r"\1\1", script)
-
-
-def unbroken(page: str) -> str:
-    """Return HTML whose names and flags in code are not broken within a word, as narrow tables would have it."""
-
-    def whole(code: re.Match[str]) -> str:
-        if len(text := code[1]) <= _SHORT:
-            return f"<code {_WHOLE}>{text}</code>"
-        if re.fullmatch(r"[\w./:]+", text):
-            return re.sub("(::|[._/])", r"\1<wbr>", text).join(('<code style="word-break:normal">', "</code>"))
-        return re.sub("--[a-z-]+", rf"<span {_WHOLE}>\g<0></span>", code[0])
-
-    return _CODE.sub(whole, page)
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of `docs`, and the files that pages link to."""
     from mkdocs.structure.files import File  # noqa: PLC0415 (the tests of this module need no mkdocs)
@@ -166,23 +131,3 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let a page's links lead to places on the site."""
     return moved(page.file.src_uri, markdown)
-
-
-def on_page_content(html: str, **_: Any) -> str:
-    """Break code where a reader would."""
-    return unbroken(html)
-
-
-def on_post_build(config: MkDocsConfig) -> None:
-    """Let a site load nothing from elsewhere.
-
-    A `PluginError` names the first page or style sheet that would, and the addresses.
-    """
-    from mkdocs.exceptions import PluginError  # noqa: PLC0415 (same)
-
-    looked: dict[str, Callable[[str], list[str]]] = {".html": fetched, ".css": _STYLE.findall}
-    for path in sorted(Path(config.site_dir).rglob("*")):
-        if path.suffix == ".js":
-            path.write_text(without_addresses(path.read_text(encoding="utf-8")), encoding="utf-8")
-        elif path.suffix in looked and (addresses := looked[path.suffix](path.read_text(encoding="utf-8"))):
-            raise PluginError(f"{path} loads {', '.join(addresses)}; keep what the site needs in the site")

@@ -9,17 +9,19 @@ are kept there, and the command goes on where it was stopped. ``--quick`` measur
 """
 
 import hashlib
+import io
 import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from benchmarks.pages import ROOT, table
 from scenarios.backends.selection import InProcess, opened
@@ -27,8 +29,8 @@ from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
 from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import compared_points, ladder_points
-from scenarios.show.tables import percent, short
-from scenarios.studies.compare.comparison import comparison
+from scenarios.show.tables import short
+from scenarios.studies.compare.comparison import comparison, show_rows
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import SERVED
@@ -68,6 +70,8 @@ SHOWN = ("set", "pairs")  # Local rows of the sentences that read latest-small's
 PICTURES = {"small": (PICTURE, compared_points), "ladder": (LADDER, ladder_points)}
 """Where each picture stands, and what gives its points."""
 SMALL = 1e-3  # Numbers below it keep four digits
+TITLES = {"small": "MovieLens latest-small", "ladder": "The ladder of trust", "jester": "Jester"}
+WIDTH = 150  # Characters of a line of their tables
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
 SENTENCES = """\
 Where nobody is trusted, 95 % of what plain popularity is worth takes {sets} people at epsilon {low} and {more_sets} at
@@ -78,9 +82,8 @@ With {most} people at epsilon {high} pairs have an NDCG of {best}, where popular
 epsilon, the curator's too, is about one person's ratings replaced by any others."""
 """How docs/explanation/worth.md reads latest-small's tables: each number with its mechanism and interval."""
 ALL_TABLES = """\
-What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md). Cells are NDCG at 10, with public
-features of items in brackets; numbers of people are for 95 % of plain popularity, in brackets intervals of 95 %. A
-coordinator's differences are in per cent of the rounds, client by client; below 0 is better."""
+What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md), as `blindrec compare --details` prints
+it."""
 RUNG_SENTENCES = """\
 If the shuffler lies, epsilon {left_reports} is left of 12 reports of a device at epsilon 1. With one report of each it
 takes {shuffled} people, and {left_shuffled} is left.
@@ -167,12 +170,9 @@ def crossed(head: Sequence[str], columns: Mapping[Any, str], cells: Cells) -> st
     return table([*head, *columns.values()], rows)
 
 
-def _numbers(rows: Iterable[Record]) -> dict[int, str]:
-    return {users: f"{users:,}" for users in sorted({row["users"] for row in rows})}
-
-
-def _epsilons(rows: Iterable[Record]) -> dict[Any, str]:
-    return {row["epsilon"]: f"epsilon {_epsilon(row['epsilon'])}" for row in rows}
+def _lied(row: Record) -> str:
+    likes = row["liar_likes"]
+    return f"{f'{likes:,.0f}' if likes >= 1000 else f'{likes:.3g}'} ({100 * row['liar_share']:.2g} %)"
 
 
 def _times(ours: Record, other: Record) -> str:
@@ -188,95 +188,14 @@ def _times(ours: Record, other: Record) -> str:
 
 
 class Tables:
-    """The tables and sentences of one file's result."""
+    """The sentences of one file's result."""
 
     def __init__(self, record: Record) -> None:
         self.record, self.people = record, int(record["people_in_file"])
         self.rows = [row for row in record["rows"] if row["compared"]]
-        self.featured = any(row["features"] for row in self.rows)
-
-    def _cell(self, plain: Record) -> str:
-        """Return NDCG, with features in brackets."""
-        key = [plain[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")]
-        also = [
-            row
-            for row in self.rows
-            if row["features"]
-            and [row[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")] == key
-        ]
-        return _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
 
     def _of(self, model: str) -> list[Record]:
         return [row for row in self.rows if row["trust_model"] == model and not row["features"]]
-
-    def without_privacy(self) -> str:
-        """Return what is worth what without privacy."""
-        head = ["no privacy", "NDCG", "interval", *(["with features"] if self.featured else [])]
-        also = {row["mechanism"]: _worth(row["ndcg"]) for row in self.rows if row["features"] and row["public"] is None}
-        also = {row["mechanism"]: also.get(row["mechanism"], "") for row in self._of("none")} | {"chance": ""}
-        lines = [
-            [
-                row["mechanism"],
-                _worth(row["ndcg"]),
-                f"{_worth(row['ndcg_low'])} to {_worth(row['ndcg_high'])}",
-                *([self._with_features(row)] if self.featured else []),
-                _worth(row["hit_rate"]),
-                _worth(row["recall"]),
-                percent(row["coverage"]),
-            ]
-            for row in self._of("none")
-        ]
-        return table([*head, "hit rate", "recall", "catalogue"], lines)
-
-    def _with_features(self, plain: Record) -> str:
-        text = self._cell(plain).partition("(")[2]
-        return text.rstrip(") ") if text else ""
-
-    def by_people(self) -> str:
-        """Return NDCG by the number of people, a line for each mechanism and epsilon."""
-        rows = [row for model in ("curator", "local") for row in self._of(model)]
-        head = f"NDCG{' (with features)' if self.featured else ''}", "epsilon"
-        cells = (((_name(row), _epsilon(row["epsilon"])), row["users"], self._cell(row)) for row in rows)
-        return crossed(head, _numbers(rows), cells)
-
-    def needed(self) -> str:
-        """Return how many people reach 95 % of plain popularity, with intervals."""
-        rows = [row for row in self.record["people"] if not row["features"]]
-        cells = (((_name(row),), row["epsilon"], needed(row)) for row in rows)
-        return crossed(["people for 95 % of plain popularity"], _epsilons(rows), cells)
-
-    def two_tiers(self) -> str:
-        """Return NDCG by the share of people who are public."""
-        rows = self._of("two-tier")
-        shares = sorted({row["public"] for row in rows})
-        columns = {share: f"{100 * share:.0f} % public ({round(share * self.people)})" for share in shares}
-        spent = ("" if row["epsilon"] is None else f", epsilon {_epsilon(row['epsilon'])}" for row in rows)
-        cells = (
-            ((row["mechanism"] + of,), row["public"], self._cell(row)) for row, of in zip(rows, spent, strict=True)
-        )
-        return crossed([f"two tiers, NDCG{' (with features)' if self.featured else ''}"], columns, cells)
-
-    def coordinator(self) -> str:
-        """Return what a trusted coordinator's recommenders save."""
-        panel = self.record["coordinator"]
-        if panel is None:
-            return "Nobody has rated enough for the coordinator's panel."
-
-        def gap(row: Record, name: str) -> str:
-            low, high = row[f"{name}_low"], row[f"{name}_high"]
-            return "" if low is None else f"{100 * row[name]:.1f} ± {50 * (high - low):.1f}"
-
-        lines = [
-            [
-                row["recommender"],
-                percent(row["share"]),
-                gap(row, "to_random_share"),
-                "" if row["recommender"] == "plurality" else gap(row, "to_plurality_share"),
-                "" if row["epsilon_median"] is None else f"{row['epsilon_median']:.3f}",
-            ]
-            for row in panel["recommenders"]
-        ]
-        return table(["coordinator", "loss", "less random", "less plurality", "epsilon, median"], lines)
 
     def _people(self, trust_model: str, mechanism: str, epsilon: Any) -> Record:
         key = {"trust_model": trust_model, "mechanism": mechanism, "epsilon": epsilon, "features": False}
@@ -325,50 +244,24 @@ class Tables:
         times = "" if ours["at_most"] or other["at_most"] else _times(ours, other)
         return f"{text}, {times} than the set mechanism." if times else f"{text}."
 
-    def how(self) -> str:
-        """Say how it was measured, and what the marks are."""
-        splits, devices = max(row["seeds"] for row in self.rows), self.record["devices"]
-        sums = f"of more than {devices:,} devices the sum" if devices else "of all devices the sum"
-        remarks = [f"{splits} splits", f"{sums} of answers is drawn from its law"]
-        halves = sorted((row["ndcg_high"] - row["ndcg_low"]) / 2 for row in self.rows if row["epsilon"] is not None)
-        remarks += [f"intervals reach ± {_worth(halves[len(halves) // 2])} in the median of cells that have an epsilon"]
-        return f"{self.people:,} people and {self.record['items']:,} items; {'; '.join(remarks)}."
-
 
 class Rungs(Tables):
     """The tables and sentences of the ladder of trust."""
 
-    def all_needed(self, names: Sequence[str] = ()) -> str:
-        """Return how many people reach 95 % of plain popularity, with delta of each row; with neighbours of all."""
-        rows = [row for row in self.record["people"] if not names or _name(row) in names]
-        begins = [(_name(row), *([] if names else [row["neighbours"]]), f"{row['delta'] or 0:g}") for row in rows]
-        cells = ((begin, row["epsilon"], needed(row)) for begin, row in zip(begins, rows, strict=True))
-        heads = ["people for 95 % of plain popularity", *([] if names else ["neighbours"]), "delta"]
-        return crossed(heads, _epsilons(rows), cells)
-
-    def _pivot(
-        self, head: str, names: Sequence[str], cell: Callable[[Record], str], most: int, *epsilons: float
-    ) -> str:
-        rows = [row for row in self.rows if _name(row) in names and row["users"] <= most]
-        rows = [row for row in rows if not epsilons or row["epsilon"] in epsilons]
-        rows.sort(key=lambda row: names.index(_name(row)))
-        cells = (((_name(row), _epsilon(row["epsilon"])), row["users"], cell(row)) for row in rows)
-        return crossed([head, "central epsilon"], _numbers(rows), cells)
-
-    def left(self) -> str:
-        """Return the epsilon of a device's own report, which is left if the shuffler lies."""
-        names = ("shuffled: set", "shuffled: set (few likes)", "shuffled: set (12 reports)")
-        head = "epsilon of a device's own reports"
-        return self._pivot(head, names, lambda row: f"{row['epsilon_local']:.3f}", 1000 * self.people)
+    def people_needed(self) -> str:
+        """Return README's table: how many people reach 95 % of plain popularity, with delta of each row."""
+        rows = [row for row in self.record["people"] if _name(row) in SHOWN_RUNGS]
+        cells = (((_name(row), f"{row['delta'] or 0:g}"), row["epsilon"], needed(row)) for row in rows)
+        epsilons = {row["epsilon"]: f"epsilon {_epsilon(row['epsilon'])}" for row in rows}
+        return crossed(["people for 95 % of plain popularity", "delta"], epsilons, cells)
 
     def liars(self) -> str:
         """Return what one liar is worth, and the share of liars that lifts an unknown item to rank ten, by people."""
-
-        def cell(row: Record) -> str:
-            likes = row["liar_likes"]
-            return f"{f'{likes:,.0f}' if likes >= 1000 else f'{likes:.3g}'} ({100 * row['liar_share']:.2g} %)"
-
-        return self._pivot("likes that one liar is worth (share)", LIED_TO, cell, 1000 * self.people, 1.0)
+        rows = [row for row in self.rows if _name(row) in LIED_TO and row["users"] <= 1000 * self.people]
+        rows = sorted((row for row in rows if row["epsilon"] == 1), key=lambda row: LIED_TO.index(_name(row)))
+        people = {users: f"{users:,}" for users in sorted({row["users"] for row in rows})}
+        cells = (((_name(row), _epsilon(row["epsilon"])), row["users"], _lied(row)) for row in rows)
+        return crossed(["likes that one liar is worth (share)", "central epsilon"], people, cells)
 
     def of_rungs(self) -> str:
         """Return what README says beside the picture of the ladder."""
@@ -400,21 +293,20 @@ def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
     if "ladder" in data:
         rungs = Rungs(data["ladder"])
         picture = "![People who are needed against epsilon, a curve for each rung of the ladder of trust]"
-        yield README, "worth", f"{picture}({LADDER})\n\n{rungs.all_needed(SHOWN_RUNGS)}\n\n{rungs.of_rungs()}"
+        yield README, "worth", f"{picture}({LADDER})\n\n{rungs.people_needed()}\n\n{rungs.of_rungs()}"
         yield LIARS, "ladder liars", rungs.liars()
 
 
 def tables_page(data: Mapping[str, Record]) -> str:
     """Return the page of all tables, which the site makes when it is built."""
-    small, rungs, jester = Tables(data["small"]), Rungs(data["ladder"]), Tables(data["jester"])
-    sections = {
-        "MovieLens latest-small": [small.how(), small.without_privacy(), small.by_people(), small.needed()],
-        "Two tiers, and a coordinator": [small.two_tiers(), small.coordinator()],
-        "The ladder of trust": [rungs.all_needed(), rungs.left()],
-        "Jester": [jester.how(), jester.without_privacy(), jester.by_people(), jester.needed()],
-    }
-    parts = (f"## {title}\n\n" + "\n\n".join(texts) for title, texts in sections.items())
-    return "\n\n".join([f"# Tables of the comparison\n\n{ALL_TABLES}", *parts]) + "\n"
+    parts = [f"# Tables of the comparison\n\n{ALL_TABLES}"]
+    for name, title in TITLES.items():
+        rows = [{**dict.fromkeys((*KEPT, *OF_RUNGS, "constant")), **row} for row in data[name]["rows"]]
+        sheet = io.StringIO()
+        shown = {"remarks": [], **data[name], "rows": rows}
+        show_rows(Console(file=sheet, width=WIDTH, color_system=None), shown, title)
+        parts.append(f"## {title}\n\n```text\n{sheet.getvalue()}```")
+    return "\n\n".join(parts) + "\n"
 
 
 def replaced(text: str, name: str, block: str) -> str:

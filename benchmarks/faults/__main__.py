@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -19,21 +20,19 @@ from benchmarks.faults.history import HistoryResult, play
 from benchmarks.faults.scheduler import KINDS
 
 
-def table(histories: Iterable[HistoryResult]) -> list[str]:
+def table(histories: Iterable[HistoryResult]) -> str:
     """Return, for each family, how many histories had each kind of fault, how often, and how the runs continued."""
     results = list(histories)
-    of = {name: [result for result in results if result.family == name] for name in FAMILIES}
-    happened = sum((result.fired for result in results), Counter[str]())
-    lines = [f"| fault | {' | '.join(of)} | times |", "|---" * (len(of) + 2) + "|"]
-    for kind in KINDS:
-        had = (str(sum(kind in result.fired for result in some)) for some in of.values())
-        lines.append(f"| {kind} | {' | '.join(had)} | {happened[kind]} |")
-    lines.append(f"| all | {' | '.join(str(len(some)) for some in of.values())} | |")
+    had = pd.DataFrame([result.fired for result in results], columns=[*KINDS]).fillna(0).astype(int)
+    families = pd.CategoricalIndex([result.family for result in results], [*FAMILIES])
+    frame = had.gt(0).groupby(families, observed=False).sum().T.assign(times=had.sum())
+    frame.loc["all"] = [*families.value_counts()[[*FAMILIES]], len(results)]
     resumed = Counter(result.attempts - 1 for result in results)
     none, cut_off = sum(not result.fired for result in results), sum(result.cut_off > 0 for result in results)
-    lines.append(f"{none} histories had none; in {cut_off} devices could not reach their keeper")
-    lines.append("times resumed: " + ", ".join(f"{times} in {count}" for times, count in sorted(resumed.items())))
-    return lines
+    return (
+        f"{frame.to_string()}\n{none} histories had none; in {cut_off} devices could not reach their keeper\n"
+        f"times resumed: {', '.join(f'{times} in {count}' for times, count in sorted(resumed.items()))}"
+    )
 
 
 def replayed(number: int) -> HistoryResult:
@@ -70,7 +69,7 @@ def main(
     begin = time.perf_counter()
     results = played(numbers_of(first, histories, family))
     wrong = [result.number for result in results if result.wrong]
-    print("\n".join(table(results)))
+    print(table(results))
     print(f"{len(results) - len(wrong)} of {len(results)} histories held, {time.perf_counter() - begin:.0f} s")
     sys.exit(bool(wrong))
 

@@ -12,7 +12,7 @@ import numpy as np
 from actors.voters import Client, ClientCohort, PlantedVoters, VoterCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
-from benchmarks.faults.witness import Charging
+from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import Family, World, undisturbed
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
@@ -84,7 +84,7 @@ def votes(world: World, client: int) -> Bits2:
     return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[client].service)  # type: ignore[attr-defined] # its plan
 
 
-class OnlineWitness(Charging):
+class OnlineWitness(Witness):
     """See `benchmarks.faults.witness.Witness`."""
 
     def __init__(self, world: World, disk: Disk) -> None:

@@ -1,6 +1,6 @@
 """Small worlds for rounds of queries, and the conditions that must hold there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -14,7 +14,7 @@ from actors.shares import side_of
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.server import SharingHost
-from benchmarks.faults.witness import Charging
+from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import SERVER_SECRETS, Family, World, continued
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.protocol.agreement import Agreement, PlannedRound
@@ -62,38 +62,41 @@ class Rounds:
     """A policy: epsilon, the first device and the one after the last of every round."""
 
     rounds: tuple[tuple[Fraction, int, int], ...]
-    query_of: Callable[[int, Fraction], Query]
     agreement: Agreement
+    design: InWorld = SIGN
+    own_questions: bool = False  # Whether devices draw their own
+    timed: bool = False  # Whether each round is about its own period
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round; see `coordinator.server.rounds.state.Policy`."""
         if (number := len(state.asked)) == len(self.rounds):
             return None
-        epsilon, first, stop = self.rounds[number]
-        return Ask(query=asked(self.query_of, number, epsilon, self.agreement), first=first, stop=stop)
+        _, first, stop = self.rounds[number]
+        return Ask(query=asked(self, number), first=first, stop=stop)
 
 
 @cache
-def asked(query_of: Callable[[int, Fraction], Query], number: int, epsilon: Fraction, agreement: Agreement) -> Query:
+def asked(policy: Rounds, number: int) -> Query:
     """Return the query of a round, the same object every time."""
-    return agreement.stamped(query_of(number, epsilon))
+    query = policy.design.query(round_number=number, public_seed=PUBLIC, epsilon=policy.rounds[number][0])
+    period = number + 1 if policy.timed else query.period
+    return policy.agreement.stamped(replace(query, own_questions=policy.own_questions, period=period))
 
 
-def _under(world: World, clauses: dict[str, Any], **changes: Any) -> World:
+def _under(world: World, clauses: dict[str, Any], *, learner: Any = None, **changes: Any) -> World:
     """Return a world whose devices and server hold an agreement with some other promise."""
     plan: Any = world.plan
     agreement = replace(plan.policy.agreement, **clauses)
-    policy = replace(plan.policy, agreement=agreement, query_of=changes.pop("query_of", plan.policy.query_of))
-    plan = replace(plan, policy=policy, agreement=agreement, learner=changes.pop("learner", plan.learner))
+    policy = replace(plan.policy, agreement=agreement, **changes)
+    plan = replace(plan, policy=policy, agreement=agreement, learner=learner or plan.learner)
     kind = partial(Cohort, budget=agreement.budget, agreement=agreement)
-    crews = {name: replace(crew, kind=kind) for name, crew in world.crews.items()}
-    return replace(world, plan=plan, crews=crews, **changes)
+    return replace(world, plan=plan, crews={name: replace(crew, kind=kind) for name, crew in world.crews.items()})
 
 
 @cache
 def behind_shuffler(world: World) -> World:
     """Return a world whose reports a shuffler hands on, however few they are; devices draw their own questions."""
-    return _under(world, {"trust": SHUFFLED, "withhold": False}, query_of=own_query_of)
+    return _under(world, {"trust": SHUFFLED, "withhold": False}, own_questions=True)
 
 
 @cache
@@ -101,31 +104,7 @@ def over_periods(world: World) -> World:
     """Return a world whose every round is about ratings of its own period, as devices agreed."""
     rounds = enumerate(world.plan.policy.rounds, 1)  # type: ignore[attr-defined] # a plan of queries
     planned = tuple(PlannedRound(period, first, stop, epsilon) for period, (epsilon, first, stop) in rounds)
-    return _under(world, {"rounds": planned}, query_of=timed_query_of)
-
-
-@cache
-def timed_query_of(number: int, epsilon: Fraction) -> Query:
-    """Return the query of a round about its own period."""
-    return replace(query_of(number, epsilon), period=number + 1)
-
-
-@cache
-def query_of(number: int, epsilon: Fraction) -> Query:
-    """Return the query of a round."""
-    return SIGN.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
-
-
-@cache
-def own_query_of(number: int, epsilon: Fraction) -> Query:
-    """Return the query of a round whose devices draw their own questions."""
-    return replace(query_of(number, epsilon), own_questions=True)
-
-
-@cache
-def totals_of(number: int, epsilon: Fraction) -> Query:
-    """Return the query of a round that two servers add up."""
-    return TOTALS.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
+    return _under(world, {"rounds": planned}, timed=True)
 
 
 class SumOfRounds(Totals):
@@ -143,14 +122,14 @@ def behind_servers(world: World) -> World:
     plan: Any = world.plan
     rounds = len(plan.policy.rounds)
     clauses = {"trust": TWO_SERVERS, "answers": rounds, "epsilon": plan.budget, "delta": rounds * DELTA}
-    return _under(world, clauses, query_of=totals_of, learner=learner, host_kind=SharingHost)
+    return replace(_under(world, clauses, learner=learner, design=TOTALS), host_kind=SharingHost)
 
 
 def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
     """Return a world of devices in cohorts of so many ``each``."""
     agreement = Agreement(users=USERS, budget=budget)
     crew = DeviceGroup(kind=partial(Cohort, budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
-    policy = Rounds(rounds, query_of, agreement)
+    policy = Rounds(rounds, agreement)
     plan = QueryPlan(policy=policy, learner=LEARNER, devices=USERS, budget=budget)
     return _under(World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window), {})
 
@@ -198,7 +177,7 @@ def undisturbed(world: World) -> tuple[Outcome, dict[bytes, Bools]]:
     return outcome, {query: np.concatenate([of[first] for first in sorted(of)]) for query, of in answered.items()}
 
 
-class QueryWitness(Charging):
+class QueryWitness(Witness):
     """See `benchmarks.faults.witness.Witness`."""
 
     def __init__(self, world: World, disk: Disk) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from actors.private_cohort import PrivateCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
-from benchmarks.faults.witness import Charging
+from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import Family, World, continued, undisturbed
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2
@@ -76,7 +76,7 @@ def truth(world: World, query: SecondOrderQuery, features: ItemFeatures) -> Bits
     return _TRUTH[query.id]
 
 
-class BatchWitness(Charging):
+class BatchWitness(Witness):
     """See `benchmarks.faults.witness.Witness`. The budget of a device is one answer."""
 
     def __init__(self, world: World, disk: Disk) -> None:

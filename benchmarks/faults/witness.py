@@ -14,12 +14,13 @@ from coordinator.protocol.arrays import Bools
 class Witness:
     """Checks every answer that leaves a device, every stored round, and the disk; it knows all right answers.
 
-    A family defines how a line of a book is read (`line`), what may leave devices (`leaves`), what may be stored
-    (`keeps`) and how runs end (`ends`). All of them raise a `Violation`.
+    Devices are charged once for a question, and no more than their budget. A family defines what may leave devices
+    (`leaves`), what may be stored (`keeps`) and how runs end (`ends`). All of them raise a `Violation`.
     """
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    def __init__(self, disk: Disk, budget: Fraction | None) -> None:
+        self._disk, self._budget = disk, budget
+        self._spent: dict[int, Fraction] = {}
         self.books: list[Path] = []
         self.booked: set[Hashable] = set()
         self.said: set[Hashable] = set()
@@ -62,14 +63,6 @@ class Witness:
         """Check how the run ended, and what it stored."""
         raise NotImplementedError
 
-    def line(self, entry: Any) -> None:
-        """Take in a line of a book, and refuse a line that must not be booked."""
-        raise NotImplementedError
-
-    def forget_book(self) -> None:
-        """Start to read the books again from the beginning."""
-        self.booked.clear()
-
     def must_be_booked(self, said: set[Any], question: Any) -> None:
         """Refuse an answer that leaves devices and is not on the disk."""
         self.said |= said
@@ -92,30 +85,15 @@ class Witness:
         self._version = self._disk.version
         entries = {folder: self._disk.charges(folder) for folder in self.books}
         if any(entries[folder][: len(read)] != read for folder, read in self._read.items()):
-            self._read.clear()
-            self.forget_book()
+            for known in (self._read, self.booked, self._spent):
+                known.clear()
         for folder, lines in entries.items():
             for line in lines[len(self._read.get(folder, [])) :]:
-                self.line(json.loads(line))
+                self._charge(*json.loads(line))
         self._read = entries
 
-
-class Charging(Witness):
-    """Checks that devices are charged once for a question, and no more than their budget; see `Witness`."""
-
-    def __init__(self, disk: Disk, budget: Fraction | None) -> None:
-        super().__init__(disk)
-        self._budget = budget
-        self._spent: dict[int, Fraction] = {}
-
-    def forget_book(self) -> None:
-        """Start to read the books again from the beginning."""
-        super().forget_book()
-        self._spent.clear()
-
-    def line(self, entry: Any) -> None:
+    def _charge(self, query_id: str, epsilon: str, first: int, stop: int, *_: Any) -> None:
         """Take in a charge; see `actors.keeper.Charge`."""
-        query_id, epsilon, first, stop, *_ = entry
         for device in range(first, stop):
             if (device, query_id) in self.booked:
                 raise Violation(f"device {device} was charged twice for {query_id[:8]}")

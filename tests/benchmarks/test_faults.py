@@ -248,8 +248,8 @@ def test_the_command_counts_histories_by_kind_of_fault(capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert not ended.value.code
     assert "4 of 4 histories held" in out
-    assert all(f"| {kind} |" in out for kind in KINDS)
-    assert "| all | 1 | 1 | 2 | |" in out
+    assert all(re.search(rf"^{kind}( +\d+){{4}}$", out, re.MULTILINE) for kind in KINDS)
+    assert re.search("^all +1 +1 +2 +4$", out, re.MULTILINE)
 
 
 def test_a_wrong_history_can_be_replayed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
