@@ -23,7 +23,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -184,13 +183,13 @@ def _name(actor: psutil.Process) -> str:
     return " ".join(actor.cmdline()).partition("::")[2].partition(".")[0].strip()
 
 
-class Cluster:
+class Cluster(ExitStack):
     """A Ray head with two CPUs, and a second node if one is to be killed."""
 
     def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
+        super().__init__()
         self._folder, self._sizes, self._number = folder, sizes, 0
         self._wholes: dict[str, RunRecord] = {}
-        self._stack = ExitStack()
         (folder / "token").write_text(secrets.token_hex(32))
         key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         os.environ |= {**key, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -200,14 +199,9 @@ class Cluster:
 
         head = {"num_cpus": 2, "include_dashboard": False, "_system_config": QUICK}
         self._nodes: Any = _patiently(lambda: Nodes(initialize_head=True, head_node_args=head))
-        self._stack.callback(self._nodes.shutdown)
+        self.callback(self._nodes.shutdown)
         os.environ["RAY_ADDRESS"] = self._nodes.address  # nodes then use the compiled code of this folder
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def undisturbed(self, family: str) -> RunRecord:
         """Run once without a kill, which also shows how far a run gets."""

@@ -8,14 +8,12 @@ entries of all announced models of a run, of the difference between two processo
 
 import importlib
 import os
-import pickle
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from multiprocessing import get_context
 from typing import Annotated, Any
+from unittest import mock
 
 import numpy as np
 import typer
@@ -137,15 +135,14 @@ def run_cases(cases: Mapping[str, Case]) -> ProcessorResults:
     return ProcessorResults(results=results, models=models)
 
 
-def ask(size: str, environment: Mapping[str, str], file: Path) -> ProcessorResults:
-    """Run the cases of a size in a separate process, with one thread for each library, by way of a file."""
+def ask(cases: Mapping[str, Case], environment: Mapping[str, str]) -> ProcessorResults:
+    """Run cases in a process of their own, with one thread for each library."""
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
-    subprocess.run(
-        [sys.executable, "-m", "benchmarks.last_bits", "--size", size, "--into", str(file)],
-        env={**os.environ, **threads, **environment},
-        check=True,
-    )
-    return ProcessorResults(**pickle.loads(file.read_bytes()))  # our own
+    with (
+        mock.patch.dict(os.environ, {**threads, **environment}),
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process,
+    ):
+        return process.submit(run_cases, cases).result()
 
 
 def crossings(ours: Sequence[Floats2], theirs: Sequence[Floats2]) -> float:
@@ -170,17 +167,10 @@ def _aligned(vectors: Floats2) -> Floats2:
 
 def main(
     size: Annotated[str, typer.Option(help="Cases: small, or docs as README and docs run them.")] = "docs",
-    into: Annotated[
-        Path | None, typer.Option(help="Run them in this process, and leave the results in this file.")
-    ] = None,
 ) -> None:
     """Compare the answers that all three families give on several processors."""
-    if into is not None:
-        every = run_cases({"small": SMALL, "docs": DOCS}[size])
-        into.write_bytes(pickle.dumps({"results": every.results, "models": every.models}))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        results = {name: ask(size, environment, Path(folder) / name) for name, environment in variants().items()}
+    cases = {"small": SMALL, "docs": DOCS}[size]
+    results = {name: ask(cases, environment) for name, environment in variants().items()}
     here = results.pop("this")
     print(f"{'case':30} {'processor':16} {'same':5} {'crossings a run':>16}")
     for case, result in here.results.items():

@@ -19,7 +19,7 @@ import pandas as pd
 import typer
 
 from benchmarks.laboratory import ROOT, Laboratory, keep, read
-from benchmarks.rivals.environments import default_folder, environment, outside
+from benchmarks.rivals.environments import environment, outside
 
 Mutant = dict[str, Any]
 DYING = 0.95  # Share of the mutants that must die, of those that are not equivalent
@@ -98,7 +98,7 @@ def main(
         {str(path.relative_to(ROOT)) for pattern in of or mutant_list["modules"] for path in ROOT.glob(pattern)}
     )
     job = {"modules": modules, "sample": sample, "seed": seed}
-    sample_result = outside(environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
+    sample_result = outside(environment("cosmic-ray"), "cosmic_mutants", job)
     out.mkdir(parents=True, exist_ok=True)
     mutants, equivalents = sample_result["mutants"], keys(mutant_list["equivalent"])
     # Who lives costs most, a minute, and these say least

@@ -1,6 +1,6 @@
 """How the main job scales on Ray: with devices, cohort size, one-device actors, cores; each row is its own process.
 
-``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a `benchmarks.throughput` of Ray and of
+``python -m benchmarks.scaling [--part devices]``. Every row is a `benchmarks.throughput` of Ray and of
 the reference kernel in a new process, so that peak memory is that run's alone.
 """
 
@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,6 @@ import psutil
 import typer
 
 from benchmarks.pages import table
-from benchmarks.throughput import JsonFile, write_figures
 
 COLUMNS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "devices": ("devices", lambda row: f"{row['users']:,}"),
@@ -68,23 +66,15 @@ def main(
     users: Annotated[int, typer.Option(help="Devices of the largest run.")] = 100_000_000,
     items: Annotated[int, typer.Option(help="Items N.")] = 1000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
-    json_file: JsonFile = None,
 ) -> None:
     """Measure how the main job scales."""
     memory = round(psutil.virtual_memory().total / 2**30)
-    machine = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": memory,
-    }
-    figures: dict[str, Any] = {"machine": machine, "items": items, "rated": rated}
-    print(json.dumps(figures))
+    print(f"N = {items:,}, w = {rated}; {len(os.sched_getaffinity(0))} cores, {memory} GiB")
     for name, runs in parts(users).items():
         if name in (part or [name]):
-            figures[name] = rows = [child(items=items, rated=rated, **options) for options in runs]
+            rows = [child(items=items, rated=rated, **options) for options in runs]
             cells = [[shown(row) for _, shown in COLUMNS.values()] for row in rows]
             print(f"\n{name}\n{table([head for head, _ in COLUMNS.values()], cells)}", flush=True)
-    write_figures(json_file, figures)
 
 
 if __name__ == "__main__":

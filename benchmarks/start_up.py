@@ -1,15 +1,13 @@
 """From the command to the first round: a small run against bare Ray, in pairs.
 
-``python -m benchmarks.start_up [--pairs 3] [--json FILE]``. Bare Ray is `ray.init()` with two empty actors, as Ray
+``python -m benchmarks.start_up [--pairs 3]``. Bare Ray is `ray.init()` with two empty actors, as Ray
 starts by itself. Processor time is that of all processes, and counts on a busy machine; the clock does on an idle one.
 """
 
-import json
 import os
 import statistics
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,7 +32,6 @@ COMMANDS = {
 
 def main(
     pairs: Annotated[int, typer.Option(help="Runs of each command, in turns.")] = 3,
-    json_file: Annotated[Path | None, typer.Option("--json", help="File for every run.")] = None,
 ) -> None:
     """Measure all commands in turns, after one run of each that compiles what is missing; print the medians."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -53,8 +50,6 @@ def main(
         parts = ", ".join(f"{part} {spent:.2f}" for part, spent in medians.most_common())
         print(f"{name}: {clock:.1f} s by the clock, {processor:.2f} s of processor time ({parts})")
     print(f"{os.cpu_count()} CPUs, of which others used {os.getloadavg()[0]:.1f} in the last minute")
-    if json_file:
-        json_file.write_text(json.dumps(runs, indent=1))
 
 
 if __name__ == "__main__":

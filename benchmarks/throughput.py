@@ -77,15 +77,6 @@ def in_turns(ways: dict[str, Callable[[], Took]], passes: int = PASSES) -> dict[
     return {name: {what: min(turn[name][what] for turn in took) for what in took[0][name]} for name in ways}
 
 
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")]
-
-
-def write_figures(file: Path | None, figures: object) -> None:
-    """Write figures as JSON to a file, if there is one."""
-    if file:
-        file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-
-
 # The rival: MaxSense with numpy alone, sparse, as one would write it in an afternoon for a study of one's own.
 BLOCK = 1 << 9  # Users at a time; the fastest of 2^8 to 2^13 at N = 1,000 and at 10,000
 
@@ -224,7 +215,7 @@ def main(
     passes: Annotated[int, typer.Option(help="Passes of each way, in turns.")] = PASSES,
     way: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(WAYS)}; repeat it. Default: all.")] = None,
     cores: Annotated[int | None, typer.Option(help="Pin all processes to so many cores.")] = None,
-    json_file: JsonFile = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Measure what a device of the main job costs."""
     if cores:
@@ -241,7 +232,8 @@ def main(
         load = " to ".join(f"{average:.1f}" for average in tables[-1]["load"])
         print(f"N = {n:,}, w = {w}, {users:,} devices, best of {passes}; load {load}")
         print(f"{in_words(figures)}\n")
-    write_figures(json_file, tables)
+    if json_file:
+        json_file.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

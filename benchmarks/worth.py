@@ -14,16 +14,17 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import jinja2
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.pages import ROOT, table
+from benchmarks.pages import ROOT
 from scenarios.backends.selection import InProcess, opened
 from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
@@ -53,7 +54,7 @@ FILES: dict[str, dict[str, Any]] = {
 }
 TARGET: dict[str, Any] = {"worth": 0.95, "of": "popularity"}
 """What is measured of each file."""
-QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
+QUICK = {"epsilon": "0.5,1,2,4", "seeds": 3}
 SLOW = ("trace norm", "PMC", "PMD")  # Rows that take most of the time; `--quick` leaves them out
 _ALWAYS = "trust_model mechanism features epsilon users public compared delta ndcg ndcg_low ndcg_high"
 KEPT = f"{_ALWAYS} simulated seeds hit_rate recall coverage".split()
@@ -66,7 +67,6 @@ SHOWN_RUNGS = (
 """Rows of README's table."""
 LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "shuffled: ones", "local: set")
 """Rows of the table of liars, all with sets of up to 50 likes but the curator's, of 10."""
-SHOWN = ("set", "pairs")  # Local rows of the sentences that read latest-small's tables
 PICTURES = {"small": (PICTURE, compared_points), "ladder": (LADDER, ladder_points)}
 """Where each picture stands, and what gives its points."""
 SMALL = 1e-3  # Numbers below it keep four digits
@@ -74,24 +74,55 @@ TITLES = {"small": "MovieLens latest-small", "ladder": "The ladder of trust", "j
 WIDTH = 150  # Characters of a line of their tables
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
 SENTENCES = """\
-Where nobody is trusted, 95 % of what plain popularity is worth takes {sets} people at epsilon {low} and {more_sets} at
-epsilon {high} by the set mechanism, {pairs} and {more_pairs} by pairs of items. {curator}
-With {most} people at epsilon {high} pairs have an NDCG of {best}, where popularity without privacy has {plain}.
-{public} people of the file who publish their ratings are worth {tier} with EASE; {many} private devices at epsilon
-{high} are worth {singles} by the set mechanism and {both} by pairs. Numbers in brackets are intervals of 95 %. Every
-epsilon, the curator's too, is about one person's ratings replaced by any others."""
+Where nobody is trusted, 95 % of what plain popularity is worth takes {{ people("local: set", 1) }} people at epsilon 1
+and {{ people("local: set", 4) }} at epsilon 4 by the set mechanism, {{ people("local: pairs", 1) }} and
+{{ people("local: pairs", 4) }} by pairs of items. Counts of likes by a curator, with Laplace noise, take
+{{ people("curator: popularity", 1) }} people at epsilon 1.
+With {{ short(10000 * file) }} people at epsilon 4 pairs have an NDCG of {{ ndcg("local: pairs", 4, 10000) }}, where
+popularity without privacy has {{ ndcg("none: popularity") }}.
+{{ (file * 0.2) | round | int }} people of the file who publish their ratings are worth
+{{ ndcg("two-tier: EASE", public=0.2) }} with EASE; {{ "{:,}".format(1000 * file) }} private devices at epsilon 4 are
+worth {{ ndcg("local: set", 4, 1000) }} by the set mechanism and {{ ndcg("local: pairs", 4, 1000) }} by pairs. Numbers
+in brackets are intervals of 95 %. Every epsilon, the curator's too, is about one person's ratings replaced by any
+others.
+"""
 """How docs/explanation/worth.md reads latest-small's tables: each number with its mechanism and interval."""
 ALL_TABLES = """\
 What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md), as `blindrec compare --details` prints
 it."""
-RUNG_SENTENCES = """\
-If the shuffler lies, epsilon {left_reports} is left of 12 reports of a device at epsilon 1. With one report of each it
-takes {shuffled} people, and {left_shuffled} is left.
-Pairs of items, for lists of each device's own taste, gain most: with {many} people their NDCG is {mixed}
-under a shuffler, {both} with two servers and {alone} locally; popularity
-without privacy has {plain}. Brackets are intervals of 95 %; epsilon is about one person's
-ratings replaced by any others, and fails with probability delta."""
-"""What README says of the rungs of the ladder."""
+OF_LADDER = """\
+![People who are needed against epsilon, a curve for each rung of the ladder of trust](docs/ladder.png)
+
+| people for 95 % of plain popularity | delta | epsilon 0.5 | epsilon 1 | epsilon 2 | epsilon 4 |
+|---|---|---|---|---|---|
+{% for name in rungs -%}
+| {{ name }} | {{ "%g" | format(reached(name, 1).delta or 0) }} |
+{%- for epsilon in (0.5, 1, 2, 4) %} {{ needed(reached(name, epsilon)) }} |{% endfor %}
+{% endfor %}
+If the shuffler lies, epsilon {{ left("set (12 reports)") }} is left of 12 reports of a device at epsilon 1. With one
+report of each it takes {{ people("shuffled: set (few likes)", 1) }} people, and {{ left("set (few likes)") }} is left.
+Pairs of items, for lists of each device's own taste, gain most: with {{ "{:,}".format(100 * file) }} people their NDCG
+is {{ ndcg("shuffled: pairs", 1, 100) }} under a shuffler, {{ ndcg("two-servers: pairs with EASE", 1, 100) }} with two
+servers and {{ ndcg("local: pairs", 1, 100) }} locally; popularity without privacy has {{ ndcg("none: popularity") }}.
+Brackets are intervals of 95 %; epsilon is about one person's ratings replaced by any others, and fails with probability
+delta.
+"""
+"""README's table of the ladder's rungs, and what README says of it."""
+OF_LIARS = """\
+| likes that one liar is worth (share) | central epsilon |
+{%- for times in (1, 10, 100, 1000) %} {{ "{:,}".format(times * file) }} |{% endfor %}
+|---|---|---|---|---|---|
+{% for name in lied_to -%}
+| {{ name }} | 1 |{% for times in (1, 10, 100, 1000) %} {{ lied(row(name, 1, times)) }} |{% endfor %}
+{% endfor -%}
+"""
+"""What one liar is worth, and the share of liars that lifts an unknown item to rank ten, by people."""
+BLOCKS = {
+    (PAGE, "small read"): ("small", SENTENCES),
+    (README, "worth"): ("ladder", OF_LADDER),
+    (LIARS, "ladder liars"): ("ladder", OF_LIARS),
+}
+"""What is made of which file, by its page and its name there."""
 Record = Mapping[str, Any]
 
 
@@ -150,151 +181,47 @@ def _in_words(row: Record) -> str:
     return {">": "more than", "<": "fewer than"}.get(text[0], text[0]) + text[1:]
 
 
-def _epsilon(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
-
-
-def _name(row: Record) -> str:
-    return f"{row['trust_model']}: {row['mechanism']}"
-
-
-Cells = Iterable[tuple[tuple[str, ...], Any, str]]  # How a line begins, the column's value, and the cell
-
-
-def crossed(head: Sequence[str], columns: Mapping[Any, str], cells: Cells) -> str:
-    """Return a table with a line for each beginning, and a column for each value."""
-    lines: dict[tuple[str, ...], dict[Any, str]] = {}
-    for begin, column, cell in cells:
-        lines.setdefault(begin, {})[column] = cell
-    rows = ([*begin, *(line.get(column, "") for column in columns)] for begin, line in lines.items())
-    return table([*head, *columns.values()], rows)
-
-
 def _lied(row: Record) -> str:
     likes = row["liar_likes"]
     return f"{f'{likes:,.0f}' if likes >= 1000 else f'{likes:.3g}'} ({100 * row['liar_share']:.2g} %)"
 
 
-def _times(ours: Record, other: Record) -> str:
-    """Return how many times more people one row takes than another, with an interval if both have one."""
-    if None in (ours["users"], other["users"]):
-        return ""
-    ratio, between = ours["users"] / other["users"], ""
-    if None not in [row[f"users_{end}"] for row in (ours, other) for end in ("low", "high")]:
-        reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
-        ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
-        between = f" [{', '.join(f'{end:g}' for end in ends)}]"
-    return f"some {float(f'{ratio:.1g}'):g}{between} times fewer"
+def _names(record: Record) -> dict[str, Any]:
+    """Return what templates call: rows by trust model and mechanism, epsilon and how many times the file's people."""
+    file = int(record["people_in_file"])
 
-
-class Tables:
-    """The sentences of one file's result."""
-
-    def __init__(self, record: Record) -> None:
-        self.record, self.people = record, int(record["people_in_file"])
-        self.rows = [row for row in record["rows"] if row["compared"]]
-
-    def _of(self, model: str) -> list[Record]:
-        return [row for row in self.rows if row["trust_model"] == model and not row["features"]]
-
-    def _people(self, trust_model: str, mechanism: str, epsilon: Any) -> Record:
-        key = {"trust_model": trust_model, "mechanism": mechanism, "epsilon": epsilon, "features": False}
-        return next(row for row in self.record["people"] if key.items() <= row.items())
-
-    def _row(self, trust_model: str, mechanism: str, **key: Any) -> Record:
+    def match(rows: Iterable[Record], name: str, **key: Any) -> Record:
+        trust_model, mechanism = name.split(": ")
         key |= {"trust_model": trust_model, "mechanism": mechanism, "features": False}
-        return next(row for row in self.rows if key.items() <= row.items())
+        return next(row for row in rows if key.items() <= row.items())
 
-    def sentences(self) -> str:
-        """Return what README says beside the picture, each number with its mechanism and interval."""
-        finite = sorted({row["epsilon"] for row in self._of("local") if row["epsilon"] != "inf"})
-        low, high = finite[0], finite[-1]
-        users = [row["users"] for row in self._of("local")]
-        many, most = max(count for count in users if count <= 1000 * self.people), max(users)
-        (sets, more_sets), (pairs, more_pairs) = (
-            [_in_words(self._people("local", name, epsilon)) for epsilon in (low, high)] for name in SHOWN
-        )
-        share = max(row["public"] for row in self._of("two-tier"))
-        tier, plain = self._row("two-tier", "EASE", public=share), self._row("none", "popularity")
-        singles, both = (self._row("local", name, epsilon=high, users=many) for name in SHOWN)
-        best = self._row("local", "pairs", epsilon=high, users=most)
-        return SENTENCES.format(
-            sets=sets,
-            more_sets=more_sets,
-            pairs=pairs,
-            more_pairs=more_pairs,
-            low=_epsilon(low),
-            high=_epsilon(high),
-            curator=self._fewer(low),
-            most=short(most),
-            best=_interval(best),
-            plain=_interval(plain),
-            public=round(share * self.people),
-            tier=_interval(tier),
-            many=f"{many:,}",
-            singles=_interval(singles),
-            both=_interval(both),
-        )
+    def row(name: str, epsilon: float | None = None, times: int | None = None, **key: Any) -> Record:
+        key |= {} if times is None else {"users": times * file}
+        return match((row for row in record["rows"] if row["compared"]), name, epsilon=epsilon, **key)
 
-    def _fewer(self, epsilon: Any) -> str:
-        """Say how many times fewer people a curator's noisy counts take than the set mechanism."""
-        ours, other = self._people("local", "set", epsilon), self._people("curator", "popularity", epsilon)
-        people = _in_words(other)
-        text = f"Counts of likes by a curator, with Laplace noise, take {people} people at epsilon {_epsilon(epsilon)}"
-        times = "" if ours["at_most"] or other["at_most"] else _times(ours, other)
-        return f"{text}, {times} than the set mechanism." if times else f"{text}."
+    def reached(name: str, epsilon: float) -> Record:
+        return match(record["people"], name, epsilon=epsilon)
 
-
-class Rungs(Tables):
-    """The tables and sentences of the ladder of trust."""
-
-    def people_needed(self) -> str:
-        """Return README's table: how many people reach 95 % of plain popularity, with delta of each row."""
-        rows = [row for row in self.record["people"] if _name(row) in SHOWN_RUNGS]
-        cells = (((_name(row), f"{row['delta'] or 0:g}"), row["epsilon"], needed(row)) for row in rows)
-        epsilons = {row["epsilon"]: f"epsilon {_epsilon(row['epsilon'])}" for row in rows}
-        return crossed(["people for 95 % of plain popularity", "delta"], epsilons, cells)
-
-    def liars(self) -> str:
-        """Return what one liar is worth, and the share of liars that lifts an unknown item to rank ten, by people."""
-        rows = [row for row in self.rows if _name(row) in LIED_TO and row["users"] <= 1000 * self.people]
-        rows = sorted((row for row in rows if row["epsilon"] == 1), key=lambda row: LIED_TO.index(_name(row)))
-        people = {users: f"{users:,}" for users in sorted({row["users"] for row in rows})}
-        cells = (((_name(row), _epsilon(row["epsilon"])), row["users"], _lied(row)) for row in rows)
-        return crossed(["likes that one liar is worth (share)", "central epsilon"], people, cells)
-
-    def of_rungs(self) -> str:
-        """Return what README says beside the picture of the ladder."""
-        one_report = "set (few likes)"
-        names = {"reports": "set (12 reports)", "shuffled": one_report}
-        left = {
-            name: self._row("shuffled", row, epsilon=1.0, users=10 * self.people)["epsilon_local"]
-            for name, row in names.items()
-        }
-        pairs = {
-            "mixed": ("shuffled", "pairs"),
-            "both": ("two-servers", "pairs with EASE"),
-            "alone": ("local", "pairs"),
-        }
-        many = 100 * self.people
-        return RUNG_SENTENCES.format(
-            many=f"{many:,}",
-            shuffled=_in_words(self._people("shuffled", one_report, 1.0)),
-            plain=_interval(self._row("none", "popularity")),
-            **{name: _interval(self._row(*row, epsilon=1.0, users=many)) for name, row in pairs.items()},
-            **{f"left_{name}": f"{nats:.1f}" for name, nats in left.items()},
-        )
+    return {
+        "file": file,
+        "row": row,
+        "reached": reached,
+        "needed": needed,
+        "short": short,
+        "lied": _lied,
+        "rungs": SHOWN_RUNGS,
+        "lied_to": LIED_TO,
+        "ndcg": lambda *name, **key: _interval(row(*name, **key)),
+        "people": lambda *name: _in_words(reached(*name)),
+        "left": lambda name: f"{row(f'shuffled: {name}', 1, 10)['epsilon_local']:.1f}",
+    }
 
 
 def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
     """Yield page, name and text of all that is made from the data."""
-    if "small" in data:
-        yield PAGE, "small read", Tables(data["small"]).sentences()
-    if "ladder" in data:
-        rungs = Rungs(data["ladder"])
-        picture = "![People who are needed against epsilon, a curve for each rung of the ladder of trust]"
-        yield README, "worth", f"{picture}({LADDER})\n\n{rungs.people_needed()}\n\n{rungs.of_rungs()}"
-        yield LIARS, "ladder liars", rungs.liars()
+    for (page, name), (file, template) in BLOCKS.items():
+        if file in data:
+            yield page, name, jinja2.Template(template).render(_names(data[file])).rstrip("\n")
 
 
 def tables_page(data: Mapping[str, Record]) -> str:

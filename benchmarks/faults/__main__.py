@@ -15,8 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.faults.families import FAMILIES, numbers_of
-from benchmarks.faults.history import HistoryResult, play
+from benchmarks.faults.history import FAMILIES, HistoryResult, numbers_of, play
 from benchmarks.faults.scheduler import KINDS
 
 

@@ -11,11 +11,13 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.faults.disk import Disk, Image
-from benchmarks.faults.driver import Driver, DriverFailed
-from benchmarks.faults.families import family_of, world_of
+from benchmarks.faults.online import CLIENTS_SERVED
 from benchmarks.faults.processes import KeepersProcess, Site
+from benchmarks.faults.queries import QUERIES, behind_servers, behind_shuffler, over_periods
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Killed, PowerCut, Scheduler, Violation
-from benchmarks.faults.server import Edge, SimulatedFleet
+from benchmarks.faults.server import Driver, DriverFailed, Edge, SimulatedFleet
+from benchmarks.faults.two_tier import BATCHES
+from benchmarks.faults.world import Family, World
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.completion import crowd, fitting
 from coordinator.server.fleet.cohorts import Cohorts
@@ -23,11 +25,13 @@ from coordinator.server.online import service
 from coordinator.server.rounds.conductor import run_rounds
 from scenarios.backends.session import DeviceGroup
 from scenarios.store.journal import Journal
-from scenarios.store.manifest import Manifest
+from scenarios.store.manifest import RUN, Manifest
 from scenarios.store.record_log import RecordLog
 from scenarios.store.run_folder import claim_folder
 from scenarios.store.whole_files import locked_folder
 
+FAMILIES: dict[str, Family] = {family.name: family for family in (QUERIES, CLIENTS_SERVED, BATCHES)}
+"""All families of runs; a history's number determines its family."""
 DISTURBED = 3  # Number of disturbed attempts; later ones have no faults
 MOST_COORDINATORS = 8
 MEMORY = Path("/dev/shm")  # A folder in memory for a history's files; without one histories only take longer
@@ -62,6 +66,34 @@ def small(scheduler: Scheduler) -> Iterator[None]:
         for target in places:
             stack.enter_context(mock.patch.object(*target))
         yield
+
+
+def family_of(number: int) -> Family:
+    """Return the family of a history."""
+    return list(FAMILIES.values())[number % len(FAMILIES)]
+
+
+def world_of(number: int, index: int) -> World:
+    """Return the world at a place of a history's family.
+
+    Of four runs of queries two go through a shuffler, and one through two servers; the other one is over periods in the
+    first world.
+    """
+    family = family_of(number)
+    world = family.worlds[index]
+    if family.name != RUN:
+        return world
+    plain = (lambda same: same) if index else over_periods
+    return (plain, behind_shuffler, behind_servers, behind_shuffler)[number // len(FAMILIES) % 4](world)
+
+
+def numbers_of(first: int, count: int, family: str | None) -> list[int]:
+    """Return the next ``count`` histories from the ``first`` on, of one family or of all."""
+    if family is None:
+        return list(range(first, first + count))
+    many, index = len(FAMILIES), list(FAMILIES).index(family)
+    start = first + (index - first) % many
+    return list(range(start, start + many * count, many))
 
 
 @dataclass(frozen=True)

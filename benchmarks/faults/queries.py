@@ -72,11 +72,11 @@ class Rounds:
         if (number := len(state.asked)) == len(self.rounds):
             return None
         _, first, stop = self.rounds[number]
-        return Ask(query=asked(self, number), first=first, stop=stop)
+        return Ask(query=round_query(self, number), first=first, stop=stop)
 
 
 @cache
-def asked(policy: Rounds, number: int) -> Query:
+def round_query(policy: Rounds, number: int) -> Query:
     """Return the query of a round, the same object every time."""
     query = policy.design.query(round_number=number, public_seed=PUBLIC, epsilon=policy.rounds[number][0])
     period = number + 1 if policy.timed else query.period

@@ -85,8 +85,8 @@ class Witness:
         self._version = self._disk.version
         entries = {folder: self._disk.charges(folder) for folder in self.books}
         if any(entries[folder][: len(read)] != read for folder, read in self._read.items()):
-            for known in (self._read, self.booked, self._spent):
-                known.clear()
+            for store in (self._read, self.booked, self._spent):
+                store.clear()
         for folder, lines in entries.items():
             for line in lines[len(self._read.get(folder, [])) :]:
                 self._charge(*json.loads(line))

@@ -15,13 +15,8 @@ ROOT = HERE.parents[1]
 INSTALLING = 600.0  # Seconds that one installation may take
 RUNNING = 300.0  # Seconds that one rival may take
 FINISHED = "finished"
-_OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "RAY_ADDRESS")
-_QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "OPENBLAS_NUM_THREADS": "1"}
-
-
-def default_folder() -> Path:
-    """Return where environments are kept: in the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blindrec" / "rivals"
+_OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+_QUIET = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def pinned(name: str) -> Path:
@@ -29,11 +24,12 @@ def pinned(name: str) -> Path:
     return HERE / "requirements" / f"{name}.txt"
 
 
-def environment(name: str, folder: Path) -> Path:
-    """Return the Python of a rival's environment, which is made if it is not there in full.
+def environment(name: str) -> Path:
+    """Return the Python of a rival's environment in the user's cache, which is made if it is not there in full.
 
     Its folder's name tells rival, versions and Python, so that a change makes a new one.
     """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blindrec" / "rivals"
     key = f"{sys.version_info[:2]} {pinned(name).read_text(encoding='utf-8')}"
     home = (folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}").absolute()
     python = home / "bin" / "python"

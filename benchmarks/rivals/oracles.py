@@ -1,12 +1,14 @@
 """Frequency oracles beside pure-ldp's and OpenDP's, on one core: users a second, and whether both release alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import chi2, norm
 
+from benchmarks import pages
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import ROWS
@@ -116,14 +118,14 @@ def rivals_of(job: Job) -> tuple[str, ...]:
     return tuple(name for name in PURE_LDP if name != "hadamard-bit" or job.epsilon <= HIGH_PRIVACY)
 
 
-def compare(job: Job, outside: Outside, announce: Callable[[str], None]) -> dict[str, Any]:
+def compare(job: Job, outside: Outside) -> pd.DataFrame:
     """Time ours, the rivals and ours again, nothing at the same time; then hold reports against reports.
 
-    An `InputError` says that a rival's reports are not distributed as ours.
+    Return a row for each of ours and each of its rivals. An `InputError` says that a rival's reports are not
+    distributed as ours.
     """
     for name in OURS:
         _scenario(job, name, rated=job.rated, users=FEWEST_USERS)
-    announce("blindrec's oracles")
     before = {name: users_a_second(job, name) for name in OURS}
     names = rivals_of(job)
     runs = {name: all_alike(job, name) for name in names}
@@ -133,59 +135,43 @@ def compare(job: Job, outside: Outside, announce: Callable[[str], None]) -> dict
     options = {"epsilon": job.epsilon, "values": job.items + 1, "own": own_value, "seed": 0}
     options |= {"seconds": job.seconds, "passes": job.passes}
     rows = int(runs["hadamard"].outcome.state.asked[0].query.parameters[ROWS])
-    announce("pure-ldp's oracles")
-    theirs = [outside("pure-ldp", "pure_ldp_oracles", options | {"oracles": list(names), "rows": rows})]
-    announce("OpenDP's randomized response")
-    theirs.append(outside("OpenDP", "opendp_response", options))
-    announce("blindrec's oracles again")
-    rates = {name: min(rate, users_a_second(job, name)) for name, rate in before.items()}
-    labels = ("pure-ldp", "OpenDP")
+    theirs = {
+        "pure-ldp": outside("pure-ldp", "pure_ldp_oracles", options | {"oracles": list(names), "rows": rows}),
+        "OpenDP": outside("OpenDP", "opendp_response", options),
+    }
+    ours = [{"oracle": name, "users": min(rate, users_a_second(job, name))} for name, rate in before.items()]
     rivals = [
-        _row(label, script_result["version"], name, figures, runs[name], own_value=own_value, ours=rates[name])
-        for label, script_result in zip(labels, theirs, strict=True)
-        for name, figures in script_result["oracles"].items()
+        {"oracle": name, "rival": f"{rival} {result['version']}", "its_own": max(figures["rates"])}
+        | asdict(_verdict(f"{rival}'s {name}", figures, runs[name], own_value, paired=name.startswith("hadamard")))
+        for rival, result in theirs.items()
+        for name, figures in result["oracles"].items()
     ]
-    return {**asdict(job), "rows": rows, "users_per_second": rates, "rivals": rivals}
+    frame = pd.DataFrame(ours).merge(pd.DataFrame(rivals), how="left", on="oracle")
+    return frame.assign(times=frame.users / frame.its_own)
 
 
-def _row(
-    rival: str,
-    version: str,
-    name: str,
-    figures: Mapping[str, Any],
-    ours_run: MainResult,
-    *,
-    own_value: int,
-    ours: float,
-) -> dict[str, Any]:
-    statistic: Any = ours_run.statistic
+def _verdict(name: str, figures: Mapping[str, Any], ours: MainResult, own_value: int, *, paired: bool) -> Equality:
+    statistic: Any = ours.statistic
     counts = Counts(users=statistic.answered, counts=statistic.sums)
-    two = Counts(users=figures["users"], counts=np.array(figures["counts"], np.int64))
-    verdict = compared(counts, two, own_value=own_value, paired=name.startswith("hadamard"))
+    theirs = Counts(users=figures["users"], counts=np.array(figures["counts"], np.int64))
+    verdict = compared(counts, theirs, own_value=own_value, paired=paired)
     if not verdict.equal:
         raise InputError(
-            f"{rival}'s {name} reports the held value {verdict.own_value:.1f} standard errors from ours, all others at "
+            f"{name} reports the held value {verdict.own_value:.1f} standard errors from ours, all others at "
             f"{verdict.others:.0f} with {verdict.freedom} degrees of freedom; the two do not release alike, mend "
             f"benchmarks/rivals/oracles.py"
         )
-    rate = max(figures["rates"])
-    row = {"rival": rival, "version": version, "oracle": name, "users": figures["users"], "users_per_second": rate}
-    return row | {"times": ours / rate, "held": verdict.own_value, "others": verdict.others, "freedom": verdict.freedom}
+    return verdict
 
 
-def table(figures: Mapping[str, Any]) -> str:
-    """Return the figures as a Markdown table, one row an oracle and rival."""
-    rates: Mapping[str, float] = figures["users_per_second"]
-    rivals: Sequence[Mapping[str, Any]] = figures["rivals"]
-    head = f"N = {figures['items']:,}, epsilon {figures['epsilon']:g} | users a second | rival | its own | times"
-    lines = [f"| {head} | held value, s.e. apart | others, chi-square |", "|---|---|---|---|---|---|---|"]
-    for name, rate in rates.items():
-        beside = [
-            f"{row['rival']} {row['version']} | {row['users_per_second']:,.0f} | {row['times']:,.1f} | "
-            f"{row['held']:+.1f} | {row['others']:,.0f} of {row['freedom']:,}"
-            for row in rivals
-            if row["oracle"] == name
-        ]
-        lines.extend(f"| {name} | {rate:,.0f} | {cell} |" for cell in beside or ["| | | |"])
+def table(job: Job, frame: pd.DataFrame) -> str:
+    """Return the rows as a Markdown table."""
+    head = (f"N = {job.items:,}, epsilon {job.epsilon:g}", "users a second", "rival", "its own", "times")
+    cells = pd.DataFrame({"oracle": frame.oracle, "users": frame.users.map("{:,.0f}".format), "rival": frame.rival})
+    cells["its_own"], cells["times"] = frame.its_own.map("{:,.0f}".format), frame.times.map("{:,.1f}".format)
+    cells["held"] = frame.own_value.map("{:+.1f}".format)
+    cells["others"] = frame.others.map("{:,.0f}".format) + frame.freedom.map(" of {:,.0f}".format)
+    rows = cells.mask(cells.rival.isna(), cells[["oracle", "users"]]).fillna("").to_numpy().tolist()
     alarm = f"once in {1 / FALSE_ALARM:,.0f} times by chance"
-    return "\n".join([*lines, "", f"Both release alike; a comparison would say otherwise {alarm}."])
+    text = pages.table([*head, "held value, s.e. apart", "others, chi-square"], rows)
+    return f"{text}\n\nBoth release alike; a comparison would say otherwise {alarm}."

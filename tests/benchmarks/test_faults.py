@@ -15,8 +15,7 @@ from actors.ledger import Costly, Ledger
 from actors.private_cohort import PrivateCohort
 from benchmarks.faults import __main__ as command
 from benchmarks.faults.disk import Connection
-from benchmarks.faults.families import FAMILIES, numbers_of
-from benchmarks.faults.history import play
+from benchmarks.faults.history import FAMILIES, numbers_of, play
 from benchmarks.faults.scheduler import KINDS, LATER
 from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.checked import MOST_DEVICES

@@ -86,17 +86,19 @@ def test_every_oracle_has_a_row_and_every_rival_the_same_job() -> None:
         seen.append((script, asked))
         return outside(name, script, asked)
 
-    figures = oracles.compare(RIVAL_JOB, listening, lambda _: None)
-    assert list(figures["users_per_second"]) == list(oracles.OURS)
-    told = [(row["rival"], row["oracle"]) for row in figures["rivals"]]
-    assert told == [*(("pure-ldp", name) for name in oracles.PURE_LDP), ("OpenDP", "grr")]
-    for row in figures["rivals"]:
-        assert row["times"] == pytest.approx(figures["users_per_second"][row["oracle"]] / 100)
+    frame = oracles.compare(RIVAL_JOB, listening)
+    assert list(dict.fromkeys(frame.oracle)) == list(oracles.OURS)
+    rivals = frame.dropna()
+    assert sorted(zip(rivals.rival, rivals.oracle, strict=True)) == sorted(
+        [*(("pure-ldp 1", name) for name in oracles.PURE_LDP), ("OpenDP 1", "grr")]
+    )
+    assert rivals.times.to_numpy() == pytest.approx(rivals.users / 100)
     assert [script for script, _ in seen] == ["pure_ldp_oracles", "opendp_response"]
     assert {asked["values"] for _, asked in seen} == {41}
-    lines = oracles.table(figures).splitlines()
+    lines = oracles.table(RIVAL_JOB, frame).splitlines()
     assert len(lines) == 2 + len(oracles.OURS) + 1 + 2  # grr has two rivals
     assert {line.count("|") for line in lines[:-2]} == {8}
+    assert lines[2].endswith(" |  |  |  |  |  |")  # MaxSense has none
     assert oracles.rivals_of(oracles.Job(items=40, rated=5, epsilon=2.0)) == oracles.PURE_LDP[:-1]
 
 
@@ -106,4 +108,4 @@ def test_a_rival_that_releases_otherwise_is_refused() -> None:
         return outside(name, script, asked | {"epsilon": 3.0})
 
     with pytest.raises(InputError, match=r"pure-ldp's grr reports the held value .* the two do not release alike"):
-        oracles.compare(RIVAL_JOB, honest, lambda _: None)
+        oracles.compare(RIVAL_JOB, honest)

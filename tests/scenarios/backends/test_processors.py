@@ -19,13 +19,12 @@ ENOUGH = 1e-4  # Expected crossings in a run; each would change a digest, and so
 
 
 @pytest.fixture(scope="module")
-def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessorResults]:
+def processors() -> dict[str, ProcessorResults]:
     """The results of each processor."""
-    folder = tmp_path_factory.mktemp("processors")
     every = variants()
     every["generic kernels"] |= CHECKED  # compiled once for these tests and that of hostile messages
     here = run_cases(CASES)  # in this process, which holds its kernels already
-    return {"this": here} | {name: ask("small", every[name], folder / name) for name in OTHERS}
+    return {"this": here} | {name: ask(CASES, every[name]) for name in OTHERS}
 
 
 @pytest.mark.parametrize("case", CASES)
