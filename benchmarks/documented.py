@@ -1,4 +1,4 @@
-"""What pages say that commands print, held against what they print.
+"""What pages say that commands print, which tests hold against what they print.
 
 A block of the kind ``text`` has lines, in their order, that the command or program before it prints; a page may leave
 lines out. ``<!--accuracy:.2f-->0.95`` in a sentence is a figure: that key of the JSON result of the command before it,
@@ -15,7 +15,6 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,33 +104,12 @@ def outcome(program: str) -> tuple[dict[str, Any], str]:
     return run(command) if command.startswith("blindrec ") else ({}, printed(command))
 
 
-def faults(claim: Claim, result: dict[str, Any], output: str) -> list[str]:
-    """Return what a page says otherwise than its command."""
-    where = f"{claim.page}: `{claim.program}`"
-    lost = [line for block in claim.blocks for line in strangers(block, output)]
-    wrong = [(figure["figure"], measured(figure, result)) for figure in claim.figures]
-    return [f"{where} does not print {line!r}" for line in lost] + [
-        f"{where}: documented {stated}, measured {now}" for stated, now in wrong if stated != now
-    ]
-
-
 def measured(figure: re.Match[str], result: dict[str, Any]) -> str:
     """Return a figure as a result has it."""
     value: Any = result
     for key in figure["key"].split("."):
         value = value[int(key) if key.isdecimal() else key]
     return format(value, figure["format"])
-
-
-def strangers(block: str, output: str) -> Iterator[str]:
-    """Yield the lines of a block that a command does not print in this order."""
-    now = iter([_tokens(line) for line in output.splitlines()])
-    return (line for line in block.splitlines() if _tokens(line) and _tokens(line) not in now)
-
-
-def _tokens(line: str) -> str:
-    """Return a line without the characters that draw a table."""
-    return " ".join(re.sub("[─━│┃┌┐└┘├┤┬┴┼┏┓┗┛┡┩╇]", " ", line).split())
 
 
 def refresh() -> None:

@@ -2,27 +2,22 @@
 
 import ast
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.pages import ROOT, table
 from coordinator.protocol.losses import FATES
 from coordinator.protocol.second_order import two_tier_mechanism
 from scenarios.cli import command_line
-from scenarios.config.mechanism_settings import all_settings, designs
+from scenarios.config.mechanism_settings import designs
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.common_columns import EVERY_RESULT, IN_TABLES
 from scenarios.experiments import EXPERIMENTS
-from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
 from scenarios.show.columns import Column
 from scenarios.studies.compare import summary
-from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.planner import plan
 from scenarios.studies.sweep.sweeps import KINDS, kind_of
-
-_ENDS = ("low", "high", "error", "least", "mean", "median", "most")  # Of keys that the page of columns explains at once
 
 
 def sections() -> dict[str, dict[str, str]]:
@@ -50,13 +45,6 @@ def _families(name: str) -> int:
 def mechanisms() -> dict[str, list[str]]:
     """Return of each mechanism what a device is asked, what it releases, and when it is best."""
     return tomllib.loads((ROOT / "docs/mechanisms.toml").read_text(encoding="utf-8"))
-
-
-def settings() -> dict[str, str]:
-    """Return what every setting of an experiment or a comparison is, as the command line says it."""
-    fields = [kind.model_fields for kind in (Comparison, OnlineScenario, TwoTierScenario)]
-    every = {name: field for some in (*fields, all_settings(), Scenario.model_fields) for name, field in some.items()}
-    return {name: field.description for name, field in every.items() if field.description}
 
 
 def _commands() -> Iterator[tuple[str, Any]]:
@@ -144,11 +132,3 @@ def pages() -> dict[str, str]:
         "reference/errors-of-ray.md": errors_page(),
         "reference/rooms.md": rooms_page(),
     }
-
-
-def unexplained(names: Iterable[str]) -> list[str]:
-    """Return the keys of results of which nobody says what they mean."""
-    meanings = {name for section in sections().values() for name in section} | {*settings()}
-    stems = meanings - {"low", "high"}
-    every = meanings | {"low", "high"} | {f"{name}_{end}" for name in stems for end in _ENDS}
-    return [name for name in dict.fromkeys(names) if name not in every]

@@ -4,8 +4,7 @@
 and movies.csv) and Jester by `blindrec compare`, and with ``--ladder FOLDER`` the rungs of the ladder of trust on
 latest-small; it writes what was measured to docs/worth.json, and makes from that alone the pictures, the tables and the
 sentences. Without files it only makes these anew. With ``--out FOLDER`` finished rows
-are kept there, and the command goes on where it was stopped. ``--quick`` measures little, to see that all works;
-``--root`` is the project's folder to write to.
+are kept there, and the command goes on where it was stopped. ``--root`` is the project's folder to write to.
 """
 
 import hashlib
@@ -33,8 +32,6 @@ from scenarios.show.result_figures import compared_points, ladder_points
 from scenarios.show.tables import short
 from scenarios.studies.compare.comparison import comparison, show_rows
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.scoring import SERVED
 from scenarios.studies.compare.summary import needed
 from scenarios.studies.study import run_study
 
@@ -54,8 +51,6 @@ FILES: dict[str, dict[str, Any]] = {
 }
 TARGET: dict[str, Any] = {"worth": 0.95, "of": "popularity"}
 """What is measured of each file."""
-QUICK = {"epsilon": "0.5,1,2,4", "seeds": 3}
-SLOW = ("trace norm", "PMC", "PMD")  # Rows that take most of the time; `--quick` leaves them out
 _ALWAYS = "trust_model mechanism features epsilon users public compared delta ndcg ndcg_low ndcg_high"
 KEPT = f"{_ALWAYS} simulated seeds hit_rate recall coverage".split()
 OF_RUNGS = f"{_ALWAYS} neighbours epsilon_local messages liar_likes liar_share".split()
@@ -136,10 +131,6 @@ def measured(path: Path, features: Path | None, options: Mapping[str, Any], out:
     names += ["trust_models", "rungs", "neighbours", "delta"] if of_rungs else []
     settings: Comparison = study.settings
     return {**{name: result[name] for name in names}, "devices": settings.devices, "rows": rows}
-
-
-def _fast() -> list[str]:
-    return [*dict.fromkeys(row.mechanism for row in registered_rows().values() if row.mechanism not in SLOW), *SERVED]
 
 
 def _short(value: Any) -> Any:
@@ -274,8 +265,6 @@ def main(
     ladder: Annotated[Path | None, typer.Option(help="Folder of MovieLens latest-small: the ladder of trust.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to keep finished rows in.")] = None,
     root: Annotated[Path, typer.Option(help="The project's folder.")] = ROOT,
-    *,
-    quick: Annotated[bool, typer.Option(help="Measure little.")] = False,
 ) -> None:
     """Measure what is named, and make everything from the data."""
     store = root / DATA
@@ -286,8 +275,7 @@ def main(
     files |= {"jester": (jester, None)} if jester else {}
     with tempfile.TemporaryDirectory() as folder:
         for name, (ratings, features) in files.items():
-            options = TARGET | FILES[name] | (QUICK | {"mechanisms": _fast()} if quick else {})
-            data[name] = measured(ratings, features, options, (out or Path(folder)) / name)
+            data[name] = measured(ratings, features, TARGET | FILES[name], (out or Path(folder)) / name)
     lines = json.dumps(data, indent=None, separators=(",", ":"), ensure_ascii=False)
     store.write_text(re.sub(r"(?<=[\[,])(?=\{\")", "\n", lines) + "\n", encoding="utf-8")
     write(json.loads(store.read_text(encoding="utf-8")), root)

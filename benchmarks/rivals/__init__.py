@@ -1,1 +1,1 @@
-"""The same one-bit job beside Flower's simulation engine and pure-ldp's clients, each in an environment of its own."""
+"""Frequency oracles beside those of other tools, each in an environment of its own."""

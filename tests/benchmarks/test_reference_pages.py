@@ -1,7 +1,7 @@
 """Pages that the site makes from the code leave nothing out: no command, no mechanism, no key of a result."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,35 @@ from benchmarks.reference_pages import (
     mechanisms,
     mechanisms_page,
     sections,
-    unexplained,
 )
 from coordinator.protocol.second_order import two_tier_mechanisms
 from scenarios.cli import command_line
-from scenarios.config.mechanism_settings import designs
+from scenarios.config.mechanism_settings import all_settings, designs
+from scenarios.config.scenario import Scenario
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
+from scenarios.studies.compare.comparison_settings import Comparison
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("run", "online", "two-tier", "plan", "sweep")
+
+
+_ENDS = ("low", "high", "error", "least", "mean", "median", "most")  # Of keys that the page of columns explains at once
+
+
+def settings() -> dict[str, str]:
+    """Return what every setting of an experiment or a comparison is, as the command line says it."""
+    fields = [kind.model_fields for kind in (Comparison, OnlineScenario, TwoTierScenario)]
+    every = {name: field for some in (*fields, all_settings(), Scenario.model_fields) for name, field in some.items()}
+    return {name: field.description for name, field in every.items() if field.description}
+
+
+def unexplained(names: Iterable[str]) -> list[str]:
+    """Return the keys of results of which nobody says what they mean."""
+    meanings = {name for section in sections().values() for name in section} | {*settings()}
+    stems = meanings - {"low", "high"}
+    every = meanings | {"low", "high"} | {f"{name}_{end}" for name in stems for end in _ENDS}
+    return [name for name in dict.fromkeys(names) if name not in every]
 
 
 def keys(result: Mapping[str, Any]) -> Iterator[str]:
