@@ -1,6 +1,6 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
-What a shared module holds stands in its first line: ``head -qn 1 tests/*.py``.
+What a shared module holds stands in its first line: ``head -qn 1 tests/support/*.py``.
 """
 
 from __future__ import annotations
