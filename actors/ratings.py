@@ -4,9 +4,9 @@ Both kinds are frozen for a run, or for each of its periods, live on the private
 printed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
 
@@ -45,7 +45,7 @@ def require_lived(period: int, periods: int) -> bool:
 
 
 def _in_63_bits(probability: float) -> int:
-    return round(Fraction(probability) * (1 << 63))
+    return round(math.ldexp(probability, 63))  # which is exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

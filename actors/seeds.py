@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.protocol.arrays import Words, Words2
+from coordinator.protocol.arrays import Ints, Words, Words2
 from coordinator.protocol.compiled import compiled, uint64
 from coordinator.protocol.hashing import device_streams, siphash1, siphash4
 from coordinator.protocol.messages import Query
@@ -109,6 +109,11 @@ class Coins(NamedTuple):
     query_id: Words  # The query's id as two words
     # Of answers that are repeated as long as a device holds the same, a word for that; uint64, shape (devices,)
     values: Words | None = None
+
+    @property
+    def numbers(self) -> Ints:
+        """Number of each device, int64, shape (devices,)."""
+        return np.arange(self.first, self.first + self.devices, dtype=np.int64)
 
     def _private(self, purpose: np.uint64, question: int) -> Words:
         if self.values is None:

@@ -402,7 +402,8 @@ class Agreement(Checked):
 
     def require_covered(self, query: Query) -> None:
         """Refuse a query under another agreement, or with a design that was not agreed."""
-        require_agreement(f"{query} was asked", query.agreement, self.digest)
+        if query.agreement != self.digest:  # whose words would take a query's id
+            require_agreement(f"{query} was asked", query.agreement, self.digest)
         if self.designs and query.design not in self.designs:
             raise AgreementError(
                 f"{query} asks design {query.design!r}; agreed was {' or '.join(self.designs)}, ask that"

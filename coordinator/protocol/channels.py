@@ -147,6 +147,7 @@ def require_expressible(epsilon: Fraction, what: str) -> None:
         )
 
 
+@lru_cache(maxsize=1024)
 def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
     """Return ``2**64 * others / (best * e**epsilon + others)``, rounded up."""
     if epsilon is None:
@@ -162,6 +163,7 @@ def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
     return misses
 
 
+@lru_cache(maxsize=1024)
 def odds_within(epsilon: Fraction) -> Fraction:
     """Return the odds that every channel is built with: a rational number from 1 to ``e**epsilon``, never above it."""
     # It falls short of ``e**epsilon`` by less than 1e-70 of it. Whoever rounds coins so that no two probabilities of
@@ -305,7 +307,8 @@ class IndependentBits(ExactChannel):
         for _, bit in zip(range(self.count), private, strict=True):
             on = self.if_one if bit else self.if_zero
             coins = [before * coin for before in coins for coin in (COIN - on, on)]
-        return [Fraction(number, COIN**self.count) for number in coins]
+        exact = {number: Fraction(number, COIN**self.count) for number in set(coins)}
+        return [exact[number] for number in coins]
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices; ``private`` is used up. See `Sampled.draw`."""
@@ -412,11 +415,9 @@ class UnaryChannel(ExactChannel):
             raise InputError(f"{count} bits have more than {MOST_RELEASES} releases; look at fewer values")
         one_rate, zero = self.rates
         others = [zero**ones * (1 - zero) ** (count - 1 - ones) for ones in range(count)]
+        on, off = ([rate * other for other in others] for rate in (one_rate, 1 - one_rate))
         mask = 1 << (count - 1 - value)
-        return [
-            (one_rate if bits & mask else 1 - one_rate) * others[(bits & ~mask).bit_count()]
-            for bits in range(1 << count)
-        ]
+        return [(on if bits & mask else off)[(bits & ~mask).bit_count()] for bits in range(1 << count)]
 
 
 @lru_cache(maxsize=64)

@@ -170,6 +170,10 @@ class DeviceCoins(Protocol):
     def devices(self) -> int:
         """Number of devices."""
 
+    @property
+    def numbers(self) -> Ints:
+        """Number of each device."""
+
     def streams(self, query: Query) -> Words:
         """Return the stream of each device that its question follows from, which the server knows, too."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -294,6 +295,7 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
     return lattice_delta([losses], grid, 0.0, central, rounded) + changes * 1e-40
 
 
+@lru_cache(maxsize=2)  # Large ones take megabytes
 def _skellam_losses(deviation: float) -> tuple[Floats, Floats]:
     """Return the losses of a coordinate that changes by one, and their chances."""
     falls = _bessel_falls(deviation**2, math.ceil(_REACH * deviation) + 60)

@@ -284,8 +284,7 @@ class ShortAdapter(CustomAdapter):
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         """Return the sketches that the class makes of the devices' ratings; see `Mechanism.sketch`."""
         rated, question = ratings.rated(), question_of(query)
-        devices = np.arange(coins.first, coins.first + coins.devices, dtype=np.int64)
-        block = RatedBlock(devices=devices, starts=rated.starts, items=rated.items, likes=rated.values)
+        block = RatedBlock(devices=coins.numbers, starts=rated.starts, items=rated.items, likes=rated.values)
         sketches = guarded(
             self.custom.mechanism, "sketch", query.round, question, block, SketchCoins(coins), private=True
         )

@@ -193,19 +193,25 @@ def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Flo
 
 def sign_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -> float:
     """Predict the share of items right; see `mistakes`."""
-    items = parameters.items
-    wrong = float(parameters.cluster_sizes / items @ mistakes(parameters, contrast=contrast, users=users))
+    items, sizes = parameters.items, parameters.cluster_sizes
+    wrong = float(sizes / items @ mistakes(parameters, contrast=contrast, users=users))
     if wrong <= min(FEW_WRONG, items * WRONG_AN_ITEM) or items > MOST_ITEMS:
         return 1 - wrong
-    # levels are not as good as known: normal estimates are drawn, with fixed coins, and decoded
-    sizes, error = parameters.cluster_sizes, 1 / (contrast * math.sqrt(users))
-    truth = np.repeat(np.arange(sizes.size), sizes)
-    means = (2 * parameters.class_shares @ parameters.like - 1)[truth]
-    noise = np.random.default_rng(0).standard_normal((max(LEAST_DRAWS, DRAWN_ITEMS // truth.size), truth.size))
+    levels = 2 * parameters.class_shares @ parameters.like - 1
+    draws = max(LEAST_DRAWS, DRAWN_ITEMS // items)
+    return _decoded(tuple(levels.tolist()), tuple(sizes.tolist()), 1 / (contrast * math.sqrt(users)), draws)
+
+
+@lru_cache(maxsize=1024)  # all seeds of a sweep's cell have one prediction
+def _decoded(levels: tuple[float, ...], sizes: tuple[int, ...], error: float, draws: int) -> float:
+    """Return the share of items right where levels are not as good as known."""
+    # Normal estimates are drawn, with fixed coins, and decoded
+    truth = np.repeat(np.arange(len(sizes)), sizes)
+    noise = np.random.default_rng(0).standard_normal((draws, truth.size))
     information = np.full(truth.size, error**-2)
     posteriors = [
-        believe(Estimates(weighted=value * information, information=information), clusters=sizes.size, failure=FAILURE)
-        for value in means + error * noise
+        believe(Estimates(weighted=value * information, information=information), clusters=len(sizes), failure=FAILURE)
+        for value in np.array(levels)[truth] + error * noise
     ]
     return float(np.mean([clustering_scores(posterior.cluster, truth).accuracy for posterior in posteriors]))
 
@@ -270,9 +276,7 @@ def from_moments(moments: object, run: ResolvedRun) -> Predictor | None:  # noqa
             return _of_mixture(lambda users: mixture_of(moments.level, moments.variance / users, sizes), sizes)
         case SignMoments(contrast=contrast):
             return Predictor(
-                accuracy=lru_cache(maxsize=1024)(
-                    lambda users: sign_accuracy(parameters, contrast=contrast, users=users)
-                ),
+                accuracy=lambda users: sign_accuracy(parameters, contrast=contrast, users=users),
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
             )
         case SumMoments(level=level, noise=added):

@@ -61,6 +61,7 @@ from scenarios.studies.scrutiny.release_laws import (
     MOST_BITS,
     AnyChannel,
     ClaimedLaw,
+    floats,
     releases_of_sketch,
 )
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
@@ -419,7 +420,7 @@ def sampler(subject: MechanismUnderTest) -> str:
             bits = law.query.bits
             arrays = {name: private for device in law.sketches(every_rating(TINY)) for name, private in device.items()}
             sketch = sorted(arrays)[part * (len(arrays) - 1) // (PARTS - 1)]
-            chances = np.array([[float(chance) for chance in law.chances(arrays[sketch], law.streams(1)[0])]])
+            chances = floats(law.chances(arrays[sketch], law.streams(1)[0]))[None]
             counts = np.zeros(chances.shape, np.int64)
             for block in releases_of_sketch(law, arrays[sketch], SAMPLED):
                 if block.shape != (BLOCK, bits) or block.max() > 1:

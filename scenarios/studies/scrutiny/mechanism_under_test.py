@@ -12,7 +12,7 @@ import numpy as np
 
 from actors.ratings import StoredRatings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Ints
+from coordinator.protocol.arrays import Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import shown
 from coordinator.protocol.coins import as_words, derive
@@ -122,6 +122,52 @@ class MechanismUnderTest:
 def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> Coins:
     """Return the private coins of devices from ``first`` on."""
     return Coins(as_words(secret), first, devices, query.words)
+
+
+@dataclass(frozen=True, slots=True)
+class CoinsPerInput:
+    """Coins of a few devices, once for each of several inputs, so that one call sketches all inputs on each device."""
+
+    coins: Coins
+    inputs: int
+
+    @property
+    def first(self) -> int:
+        """The first device; what counts on from it is told one input at a time."""
+        if self.inputs > 1:
+            raise ValueError("the same devices stand for several inputs; take their numbers")
+        return self.coins.first
+
+    @property
+    def devices(self) -> int:
+        """Number of devices, counted once for each input."""
+        return self.coins.devices * self.inputs
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the devices."""
+        return np.tile(self.coins.numbers, self.inputs)
+
+    def streams(self, query: Query) -> Words:
+        """Return public streams; see `Coins`."""
+        return np.tile(self.coins.streams(query), self.inputs)
+
+    def sketch(self, question: int = 0) -> Words:
+        """Return coins for sketches; see `Coins`."""
+        return np.tile(self.coins.sketch(question), self.inputs)
+
+    def release(self, question: int) -> Words:
+        """Return coins for randomizers; see `Coins`."""
+        return np.tile(self.coins.release(question), self.inputs)
+
+    def choices(self) -> Words:
+        """Return streams for choices; see `Coins`."""
+        return np.tile(self.coins.choices(), self.inputs)
+
+    def keys(self) -> tuple[Words, Words]:
+        """Return keys; see `Coins`."""
+        low, high = self.coins.keys()
+        return np.tile(low, self.inputs), np.tile(high, self.inputs)
 
 
 def subjects(design: str | UserClass, settings: Choice | None = None) -> list[MechanismUnderTest]:

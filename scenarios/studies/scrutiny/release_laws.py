@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, TypeAlias, cast
@@ -12,15 +12,16 @@ import numpy as np
 import pandas as pd
 
 from actors.ratings import RatingsBlock, StoredRatings
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.custom import CustomChannel, MechanismError, Question, fitted, guarded, question_of, stated
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanism import DeviceCoins
 from coordinator.protocol.messages import Query
-from coordinator.protocol.short_adapter import ShortAdapter
-from scenarios.studies.scrutiny.mechanism_under_test import MechanismUnderTest, Rated, coins_of, stored
+from coordinator.protocol.short_adapter import CustomAdapter, ShortAdapter
+from scenarios.studies.scrutiny.mechanism_under_test import CoinsPerInput, MechanismUnderTest, Rated, coins_of, stored
 from scenarios.studies.scrutiny.verdicts import Failed
 
 MOST_BITS = 12  # bits of a release whose values are enumerated
@@ -101,10 +102,11 @@ class ClaimedLaw:
         """Return the public streams of devices from 0 on."""
         return device_streams(round_key(self.query.public_seed, self.query.round), 0, devices)
 
-    def sketch(self, ratings: StoredRatings) -> tuple[Sketches, Bools]:
+    def sketch(self, ratings: StoredRatings, coins: DeviceCoins | None = None) -> tuple[Sketches, Bools]:
         """Return what devices have to say, shape (devices, k), and which of them can answer."""
-        coins = coins_of(self.query, 0, ratings.users)
-        sketch = self.device.sketch(self.query, RatingsBlock(ratings, coins), coins)
+        block = RatingsBlock(ratings, coins_of(self.query, 0, ratings.users))
+        coins = coins or block.coins
+        sketch = self.device.sketch(self.query, block, coins)
         able = np.ones(ratings.users, np.bool_) if sketch.able is None else sketch.able.astype(np.bool_)
         if self.channel is None:  # then it lets out the sketch itself
             return self.device.randomize(sketch.private, self.query, coins), able
@@ -114,11 +116,25 @@ class ClaimedLaw:
     def sketches(self, inputs: Iterable[Rated], devices: int = DEVICES) -> list[dict[Sketch, Ints]]:
         """Return every sketch that each of a few devices can have, as the array that it made."""
         sketches: list[dict[Sketch, Ints]] = [{} for _ in range(devices)]
-        for rated in inputs:
-            private, able = self.sketch(stored([rated], [0] * devices, self.query.items))
-            for device in np.flatnonzero(able).tolist():
-                sketches[device].setdefault(tuple(private[device].tolist()), private[device].copy())
+        private, able = self.of_inputs(list(inputs), devices)
+        for row, answers in zip(private, able, strict=True):
+            for device, sketch in zip(np.flatnonzero(answers).tolist(), map(tuple, row[answers].tolist()), strict=True):
+                if sketch not in sketches[device]:
+                    sketches[device][sketch] = row[device].copy()
         return sketches
+
+    def of_inputs(self, rows: Sequence[Rated], devices: int) -> tuple[Sketches, Bools2]:
+        """Return what devices say of each input, shape (inputs, devices, k), and which of them can answer."""
+        # Item queries, and a long class of a user's, may count devices from the first of a block on
+        long = isinstance(self.device, CustomAdapter) and not isinstance(self.device, ShortAdapter)
+        size = 1 if long or self.channel is None else len(rows)
+        coins, parts = coins_of(self.query, 0, devices), list[tuple[Sketches, Bools]]()
+        for first in range(0, len(rows), size):
+            block = rows[first : first + size]
+            ratings = stored(block, np.repeat(np.arange(len(block)), devices), self.query.items)
+            parts.append(self.sketch(ratings, CoinsPerInput(coins, len(block))))
+        private, able = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return private.reshape(len(rows), devices, -1), able.reshape(len(rows), devices)
 
     def chances(self, sketch: Ints, public: np.uint64) -> list[Fraction]:
         """Return the probabilities of all releases of one sketch; see `chances`."""
@@ -176,9 +192,7 @@ def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> 
     row = channel.chances(sketch, public) if isinstance(channel, Likelihood) else channel.chances(sketch)
     if len(row) > 1 << bits:
         raise Failed(f"the channel states {len(row)} chances for {bits} bits")
-    every = math.lcm(*{chance.denominator for chance in row})
-    # Fractions would take most of the time
-    numbers = [chance.numerator * (every // chance.denominator) for chance in row]
+    (numbers,), every = _numerators([row])
     if sum(numbers) != every or min(numbers) < 0:
         sums = f"sum to {sum(numbers) / every:.9g}, the least is {min(numbers) / every:g}"
         raise Failed(f"chances of sketch {sketch.tolist()} {sums}")
@@ -186,10 +200,16 @@ def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> 
 
 
 def _shares(rows: dict[Sketch, list[Fraction]]) -> Shares:
-    common = math.lcm(*{chance.denominator for row in rows.values() for chance in row})
-    return {
-        sketch: [chance.numerator * (common // chance.denominator) for chance in row] for sketch, row in rows.items()
-    }
+    return dict(zip(rows, _numerators(list(rows.values()))[0], strict=True))
+
+
+def _numerators(rows: Sequence[list[Fraction]]) -> tuple[list[list[int]], int]:
+    """Return rows of chances as whole numbers over one denominator, and that one."""
+    # A row has a thousand places but few chances, each of them one object
+    chances = {id(chance): chance for row in rows for chance in row}
+    common = math.lcm(*{chance.denominator for chance in chances.values()})
+    number = {key: chance.numerator * (common // chance.denominator) for key, chance in chances.items()}
+    return [[number[id(chance)] for chance in row] for row in rows], common
 
 
 def largest_ratio(shares: Shares) -> tuple[Fraction | None, str]:
@@ -314,9 +334,16 @@ class LogRatios:
         return math.log(max(row[release], 1e-26)) if release < len(row) else -SURE
 
 
+def floats(chances: Iterable[float | Fraction]) -> Floats:
+    """Return chances as floats."""
+    row = list(chances)
+    value = {key: float(chance) for key, chance in {id(chance): chance for chance in row}.items()}
+    return np.array([value[id(chance)] for chance in row])
+
+
 def _logs(row: Iterable[float | Fraction]) -> Floats:
     with np.errstate(divide="ignore"):
-        logs: Floats = np.maximum(np.log(np.array([float(chance) for chance in row])), -SURE)
+        logs: Floats = np.maximum(np.log(floats(row)), -SURE)
     return logs
 
 

@@ -243,8 +243,7 @@ def _game(name: str, meaning: str, neighbours: Neighbours, laws: tuple[ClaimedLa
 def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:
     """Return the few pairs of inputs that together lie farthest apart on most devices, as the channel claims it."""
     ratios = LogRatios(law)
-    of_rows = [law.sketch(stored([row], [0] * PILOTS, law.query.items)) for row in rows]
-    sketches, answered = (np.stack(parts) for parts in zip(*of_rows, strict=True))
+    sketches, answered = law.of_inputs(rows, PILOTS)
     one_by_one = law.enumerable and not ratios.alike(sketches[pairs[0, 0]])
     step = 1 if one_by_one else max(1, AT_ONCE // sketches[0].size)
     far = np.zeros((len(pairs), PILOTS))

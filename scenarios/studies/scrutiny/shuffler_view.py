@@ -39,7 +39,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     inputs,
     stored,
 )
-from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
+from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, floats, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit
 
@@ -107,7 +107,7 @@ class ReportNumbers:
         """Return the chances of all answers to one question, shape (3, answers)."""
         question = np.array([word])
         sketches = [sketches_under(self._law, row, question)[0] for row in self._rows]
-        return np.array([[float(chance) for chance in self._law.chances(sketch, np.uint64(0))] for sketch in sketches])
+        return np.array([floats(self._law.chances(sketch, np.uint64(0))) for sketch in sketches])
 
 
 class Trio(NamedTuple):
@@ -155,9 +155,11 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio
     every = dict[bytes, tuple[Rated, Floats2]]()
     for row in inputs(size, np.random.default_rng(0)):
         answers_of = sketches_under(law, row, questions)
-        if (answers_of == sketches_under(law, row, questions, other_way)).all():
-            rows = np.array([[float(chance) for chance in law.chances(sketch, np.uint64(0))] for sketch in answers_of])
-            every.setdefault(answers_of.tobytes(), (row, rows))
+        if answers_of.tobytes() in every or (answers_of != sketches_under(law, row, questions, other_way)).any():
+            continue
+        different, inverse = np.unique(answers_of, axis=0, return_inverse=True)
+        rows = np.array([floats(law.chances(sketch, np.uint64(0))) for sketch in different])
+        every[answers_of.tobytes()] = row, rows[inverse.ravel()]
     kinds = list(every.values())
     if len(kinds) < 2:
         raise InputError("no two inputs answer a question differently whatever their coins; give more items")
@@ -174,11 +176,11 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
     """Return two inputs and what others hold so that the multiset gives away most at a central epsilon."""
     # Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
     sketches = dict[tuple[int, ...], tuple[Rated, Floats]]()
-    for row in inputs(size, np.random.default_rng(0)):
-        private, able = law.sketch(stored([row], [0] * PILOTS, law.query.items))
-        if able.all() and (private == private[0]).all():
-            chances = np.array([float(chance) for chance in law.chances(private[0].copy(), np.uint64(0))])
-            sketches.setdefault(tuple(private[0].tolist()), (row, chances))
+    rows = inputs(size, np.random.default_rng(0))
+    for row, private, able in zip(rows, *law.of_inputs(rows, PILOTS), strict=True):
+        sketch = tuple(private[0].tolist())
+        if sketch not in sketches and able.all() and (private == private[0]).all():
+            sketches[sketch] = row, floats(law.chances(private[0].copy(), np.uint64(0)))
     every = list(sketches.values())
     if len({chances.tobytes() for _, chances in every}) < 2:
         raise InputError("no two inputs have a sketch that depends on them alone; give more items or rated ones")

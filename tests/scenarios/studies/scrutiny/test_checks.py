@@ -45,19 +45,42 @@ from scenarios.studies.scrutiny import checks, shuffled_checks
 from scenarios.studies.scrutiny.checks import CHECKS, at_the_runs_size, estimates, layouts, log_ratio, prediction
 from scenarios.studies.scrutiny.mechanism_under_test import (
     TINY,
+    CoinsPerInput,
     MechanismUnderTest,
     Size,
     choices,
+    coins_of,
     every_rating,
     omissions,
+    stored,
     subject_of,
     subjects,
 )
-from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
+from scenarios.studies.scrutiny.release_laws import ClaimedLaw, chances, largest_ratio
 from scenarios.studies.scrutiny.shuffled_checks import SHUFFLED_CHECKS, check
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 
 HONEST = Fraction(1)
+
+
+class ByAddress(mechanisms.GRR):
+    """What a device says follows from its address, too."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        cells: Array = super().sketch(question, ratings, coins)
+        public = question.public_streams(ratings.devices) % np.uint64(question.outputs)
+        return (cells + public.astype(np.int64)) % question.outputs
+
+
+@pytest.mark.parametrize("design", ["maxsense", "sign", "pairwise", "olh", "anchor", "item-query", ByAddress()])
+def test_devices_say_of_all_inputs_at_once_what_they_say_of_each(design: str | Mechanism) -> None:
+    subject, rows = subjects(design)[0], list(every_rating(TINY))[::31]
+    law = ClaimedLaw(subject, subject.query(TINY, Fraction(1) if subject.public.randomizes else None))
+    for row, *ours in zip(rows, *law.of_inputs(rows, 5), strict=True):
+        alone = law.sketch(stored([row], [0] * 5, TINY.items))
+        assert all(np.array_equal(part, same) for part, same in zip(ours, alone, strict=True))
+    with pytest.raises(ValueError, match="take their numbers"):
+        CoinsPerInput(coins_of(law.query, 0, 5), 2).first  # noqa: B018 (a property)
 
 
 def lying(name: str = "oue", *, channel: Fraction = HONEST, sampler: Fraction = HONEST) -> MechanismUnderTest:
