@@ -120,6 +120,18 @@ class AnchorSensing:
         arrays = {name: getattr(tables, name) for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED)}
         return query_of(self.name, self.items, header, parameters={LEVELS: float(SENSING_LEVELS)}, arrays=arrays)
 
+    def of_turned(self, **header: Unpack[QueryHeader]) -> Query:
+        """Return a query about turned signs such as rounds may ask, where nothing is known: checks ask it."""
+        guess = np.zeros((4, self.items), np.int32)
+        guess[[0, 3], ::2], guess[[1, 2], ::2] = -3, 3
+        guess[[0, 3], 1::2], guess[[1, 2], 1::2] = 2, -2
+        counts = np.tile(np.array([-4, 5, -5, 4], np.int32)[:, None], self.items)
+        counts[2:] = -counts[2:]
+        sensed = np.resize(np.array([0, 10, 10, 16], np.int32), self.items)
+        none = np.zeros(2, np.int32)
+        tables = Tables(prior=none, guess=guess, counts=counts, lean=none, sensed=sensed)
+        return self.turned(tables, **header)
+
 
 class TurnedQuery(NamedTuple):
     """A query about turned signs as compiled code reads it; see above."""
