@@ -70,7 +70,7 @@ class FilePeriods:
 
     @cached_property
     def present(self) -> Floats2:
-        """See `YearsWorld.present`."""
+        """Share of all people who arrived in one period and are there in another, shape (T, T)."""
         arrived = np.bincount(self.arrivals - 1, minlength=self.periods) / self.people
         return np.triu(np.repeat(arrived[:, None], self.periods, axis=1))
 

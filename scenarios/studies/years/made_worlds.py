@@ -1,10 +1,9 @@
-"""Worlds whose shares of likes change from period to period: made ones, and a file's own months or years."""
+"""Made worlds, whose shares of likes change from period to period."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -18,59 +17,12 @@ _FLAT, _POWER = 4, 0.7  # Popularity by rank is (rank + 4)^-0.7: the tenth item 
 _DISCOUNTS = 1 / np.log2(np.arange(2, TOP + 2))
 
 
-class YearsWorld(Protocol):
-    """What a study of years asks of a world, or of several at once: arrays are over worlds first."""
-
-    @property
-    def worlds(self) -> int:
-        """Worlds, or sets of coins in one."""
-
-    @property
-    def periods(self) -> int:
-        """Periods T in which somebody can be asked."""
-
-    @property
-    def items(self) -> int:
-        """Items N."""
-
-    @property
-    def present(self) -> Floats2:
-        """Share of all people who arrived in one period and are there in another, shape (T, T)."""
-
-    @property
-    def scored(self) -> int:
-        """Periods after which lists are scored, from the first on."""
-
-    def shares(self, period: int, cohorts: Cohorts) -> Floats:
-        """Return the share of some people whose set holds each item in a period, shape (worlds or 1, N)."""
-
-    @property
-    def likes_once(self) -> bool:
-        """Whether people like every item once, so that likes add up, or likes of each period measure the same."""
-
-    @property
-    def all_likes(self) -> int:
-        """Likes of a person over all periods that counters count."""
-
-    def new_likes(self, period: int) -> Floats:
-        """Return the share of all people who begin to like each item in a period, as far as that counts."""
-
-    def new_items(self, period: int) -> Bools:
-        """Return the items that came with a period, shape (worlds or 1, N)."""
-
-    def ndcg(self, scores: Floats, period: int) -> Floats:
-        """Return NDCG at 10 of lists made after a period, in the next one, shape (worlds, 1 + samples)."""
-
-    def popularity(self, people: int, drift: float | None, seed: int) -> Floats:
-        """Return NDCG at 10 of lists by popularity without noise, shape (scored, worlds, 1 + samples)."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MadeWorlds:
     """Made worlds, one a seed: item j is liked by a share ``1 - exp(-z g_j)`` of people, w items by each on average.
 
     log g walks at random by a deviation ``drift`` a period; a share of items is replaced by new ones of random rank. A
-    share of people leaves each period, and as many come, whose taste is the same.
+    share of people leaves each period, and as many come, whose taste is the same. Arrays are over worlds first.
     """
 
     first_seed: int
@@ -94,7 +46,7 @@ class MadeWorlds:
 
     @cached_property
     def present(self) -> Floats2:
-        """See `YearsWorld.present`."""
+        """Share of all people who arrived in one period and are there in another, shape (T, T)."""
         arrival, period = np.indices((self.periods, self.periods))
         arrived = np.where(arrival == 0, 1.0, self.churn)
         return np.where(period >= arrival, arrived * (1 - self.churn) ** np.maximum(period - arrival, 0), 0.0)

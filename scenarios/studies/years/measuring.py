@@ -6,19 +6,21 @@ import math
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
+from coordinator.protocol.composition import gaussian_distance
+from coordinator.protocol.counters import CounterNoise
 from coordinator.protocol.schedule import COUNTER, MEMOIZE
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED
-from coordinator.server.ageing import AgedShares
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.server.ageing import DRIFT, AgedShares, renewal
 from scenarios.studies.years.file_periods import FilePeriods, file_periods
-from scenarios.studies.years.likes_over_time import counted_ndcg, counter_deviation
-from scenarios.studies.years.made_worlds import MadeWorlds, YearsWorld
+from scenarios.studies.years.made_worlds import MadeWorlds
 from scenarios.studies.years.reports import (
+    SERVERS,
     AskingPlan,
     HorizonGuarantee,
     alone_plan,
@@ -26,11 +28,12 @@ from scenarios.studies.years.reports import (
     asking_plan,
     reports_of,
 )
-from scenarios.studies.years.years_settings import PERIODS, Years, schedule_named
+from scenarios.studies.years.years_settings import PERIODS, TOLERANCE, Years, schedule_named
 
 ALONE = "one period"  # Everybody asked once, each period as if there were no other
 NONE = "none"  # The trust model of what has neither noise nor too few people
 ENDLESS = 10**9  # So many people that nothing of their sample is left
+YearsWorld: TypeAlias = MadeWorlds | FilePeriods
 
 
 class YearsKey(NamedTuple):
@@ -148,3 +151,44 @@ def _measurement(
         epsilon_local=left,
         seconds=seconds,
     )
+
+
+def discount_of(settings: Years) -> float:
+    """Return gamma: what a filter in its steady state keeps of what it knew a period before."""
+    drift = settings.filter_of
+    return 1 - renewal(DRIFT if drift is None else drift, 0.0, TOLERANCE)
+
+
+def counter_deviation(settings: Years, trust_model: str, likes: int, people: int) -> float:
+    """Return the deviation of one release of all likes of a person that count, so many over all periods."""
+    servers = SERVERS if trust_model == TWO_SERVERS else 1
+    # One of these likes gives way to another one: so many entries change by one, each in a column of its own
+    return math.sqrt(servers * 2 * likes) / gaussian_distance(settings.epsilon, settings.delta_of(people))
+
+
+def counted_ndcg(
+    settings: Years, world: YearsWorld, *, people: int, deviation: float, coins: np.random.Generator
+) -> list[Floats]:
+    """Return NDCG after every period of lists by counters, drawn towards the mean item as far as they are noisy."""
+    shape, discount = (world.worlds, world.items), discount_of(settings)
+    noise = CounterNoise(world.periods, discount, deviation, np.ones(shape, np.int64))
+    counts, squares, exposure = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    spread: Floats | None = None
+    ndcg = []
+    for period in range(1, world.scored + 1):
+        new = np.broadcast_to(world.new_items(period), shape) if period > 1 else np.zeros(shape, np.bool_)
+        shares = np.broadcast_to(world.new_likes(period), shape)
+        weights = np.where(new, 0.0, discount)
+        likes = coins.binomial(people, shares)
+        counts, squares = weights * counts + likes, weights**2 * squares + people * shares * (1 - shares)
+        exposure = weights * exposure + people if not world.likes_once else np.full(shape, float(people))
+        noise, added = noise.next_period(coins, new)
+        values = (counts + np.rint(added)) / exposure
+        variances = (squares + noise.variance) / exposure**2
+        if spread is None or world.likes_once:
+            excess = np.var(values, axis=-1, keepdims=True) - np.median(variances, axis=-1, keepdims=True)
+            spread = np.maximum(excess, 1e-12)
+        mean = values.mean(axis=-1, keepdims=True)
+        estimates = mean + spread / (spread + variances) * (values - mean)
+        ndcg.append(world.ndcg(np.where(world.new_items(period + 1), mean, estimates), period))
+    return ndcg
