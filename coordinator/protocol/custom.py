@@ -11,7 +11,7 @@ from functools import lru_cache
 from inspect import signature
 from traceback import walk_tb
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -133,7 +133,8 @@ class Tally:
     devices: int
 
 
-class RatingsBlock(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingsBlock:
     """What a block of devices rated, as `Mechanism.sketch` sees it; it never leaves them.
 
     Attributes
@@ -149,21 +150,29 @@ class RatingsBlock(Protocol):
     """
 
     devices: Ints
-    starts: Ints
-    items: Indices
-    likes: Bools
+    starts: Ints = field(repr=False)
+    items: Indices = field(repr=False)
+    likes: Bools = field(repr=False)
 
     def random_item(self, coins: Words) -> tuple[Indices, Bools]:
         """Return one rated item a device, by a coin each, and whether it was liked; -1 of devices without a rating."""
-        ...
+        sizes = np.diff(self.starts)
+        active = sizes > 0
+        at = self.starts[:-1] + (coins % np.maximum(sizes, 1).astype(np.uint64)).astype(np.int64)
+        item, like = np.full(sizes.size, -1, np.int32), np.zeros(sizes.size, np.bool_)
+        item[active], like[active] = self.items[at[active]], self.likes[at[active]]
+        return item, like
 
 
-class CoinsBlock(Protocol):
+@dataclass(frozen=True, slots=True)
+class CoinsBlock:
     """Keyed private coins of a block of devices: the same question meets the same coins, on every layout."""
+
+    lanes: Callable[[int], Words] = field(repr=False)
 
     def words(self, lane: int = 0) -> Words:
         """Return a 64-bit coin a device, uint64, shape (n,); another lane, other coins."""
-        ...
+        return self.lanes(lane)
 
 
 CONSTANTS = (bool, int, float, str, bytes, tuple, list, dict, set, frozenset, np.ndarray, np.generic)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
 import numpy as np
 from pydantic import ConfigDict
 
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Floats, Indices, Indices2, Ints
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.custom import (
     MOST_OUTPUTS,
@@ -16,9 +15,11 @@ from coordinator.protocol.custom import (
     VALUES,
     AnyChannel,
     Catalogue,
+    CoinsBlock,
     CustomChannel,
     CustomMechanism,
     Question,
+    RatingsBlock,
     Tally,
     UserClass,
     guarded,
@@ -101,36 +102,6 @@ def _estimate(custom: CustomMechanism, query: Query, tally: Tally) -> tuple[Floa
             "estimate", query.round, "some values are not finite, or some standard errors not above 0 (inf: unknown)"
         )
     return np.ascontiguousarray(value), np.ascontiguousarray(error)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatedBlock:
-    """What a block of devices rated; see `coordinator.protocol.custom.RatingsBlock`."""
-
-    devices: Ints
-    starts: Ints = field(repr=False)
-    items: Indices = field(repr=False)
-    likes: Bools = field(repr=False)
-
-    def random_item(self, coins: Words) -> tuple[Indices, Bools]:
-        """Return one rated item of each device and whether it was liked; -1 for a device without ratings."""
-        sizes = np.diff(self.starts)
-        active = sizes > 0
-        at = self.starts[:-1] + (coins % np.maximum(sizes, 1).astype(np.uint64)).astype(np.int64)
-        item, like = np.full(sizes.size, -1, np.int32), np.zeros(sizes.size, np.bool_)
-        item[active], like[active] = self.items[at[active]], self.likes[at[active]]
-        return item, like
-
-
-@dataclass(frozen=True, slots=True)
-class SketchCoins:
-    """Private coins for sketching; see `coordinator.protocol.custom.CoinsBlock`."""
-
-    coins: DeviceCoins = field(repr=False)
-
-    def words(self, lane: int = 0) -> Words:
-        """Return one coin for each device."""
-        return self.coins.sketch(lane)
 
 
 class CustomAdapter(Mechanism):
@@ -284,9 +255,9 @@ class ShortAdapter(CustomAdapter):
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         """Return the sketches that the class makes of the devices' ratings; see `Mechanism.sketch`."""
         rated, question = ratings.rated(), question_of(query)
-        block = RatedBlock(devices=coins.numbers, starts=rated.starts, items=rated.items, likes=rated.values)
+        block = RatingsBlock(devices=coins.numbers, starts=rated.starts, items=rated.items, likes=rated.values)
         sketches = guarded(
-            self.custom.mechanism, "sketch", query.round, question, block, SketchCoins(coins), private=True
+            self.custom.mechanism, "sketch", query.round, question, block, CoinsBlock(coins.sketch), private=True
         )
         channel = self.channel(query)
         if isinstance(channel, IndependentBits):

@@ -17,6 +17,7 @@ from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, Ma
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.custom import (
     UNCHECKED,
+    CoinsBlock,
     CustomMechanism,
     Mechanism,
     MechanismError,
@@ -28,6 +29,7 @@ from coordinator.protocol.custom import (
     require_whole_class,
     where,
 )
+from coordinator.protocol.custom import RatingsBlock as ShortRatings
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.hashing import device_streams
@@ -36,7 +38,7 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.rating_table import Likes, RowTable
-from coordinator.protocol.short_adapter import RatedBlock, SketchCoins, counts_itself
+from coordinator.protocol.short_adapter import counts_itself
 from scenarios.config.identity import identity
 
 DRAWS = 20_000  # Draws for each private value
@@ -229,13 +231,13 @@ def _short_trial(
 
     def sketch(begin: int, end: int, address: int) -> Any:
         part = slice(starts[begin], starts[end])
-        block = RatedBlock(
+        block = ShortRatings(
             devices=np.arange(begin, end, dtype=np.int64) + address,
             starts=starts[begin : end + 1] - starts[begin],
             items=rows.items[part],
             likes=rows.values[part].copy(),
         )
-        coins = SketchCoins(Coins(as_words(bytes(16)), begin, end - begin, query.words))
+        coins = CoinsBlock(Coins(as_words(bytes(16)), begin, end - begin, query.words).sketch)
         sketches = guarded(custom.mechanism, "sketch", query.round, question, block, coins, private=True)
         if np.shape(sketches)[:1] != (end - begin,):
             shape = f"it returned shape {np.shape(sketches)} for a block of {end - begin} devices"
