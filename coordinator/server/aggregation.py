@@ -6,7 +6,6 @@ from coordinator.protocol.decoding.threads import load_k_means
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question, mechanism_of
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 
 
@@ -15,11 +14,6 @@ def aggregate(query: Query, release: Release) -> Statistic:
     mechanism = check_question(query)
     Release.arrived(release).require(query)
     return mechanism.count(query, release)
-
-
-def of_published(query: Query, totals: CountStatistic) -> Statistic:
-    """Return the statistic of a round whose totals two servers published."""
-    return mechanism_of(query.design).of_published(query, totals)
 
 
 def require_answer(query: Query, release: Any, first: int, stop: int) -> None:

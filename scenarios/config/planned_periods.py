@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,25 +26,17 @@ def asking_of(scenario: Scenario, arrivals: tuple[int, ...] | None = None) -> As
     # As many come as leave of those who are there at a time
     later = math.floor(churn * math.floor(users / (1 + churn * (periods - 1))))
     every = arrivals or (users - (periods - 1) * later, *[later] * (periods - 1))
-    horizon = Wearing(periods, scenario.trust == LOCAL, scenario.ageing, scenario.item_arrivals)
-    return _asking(scenario.schedule, horizon, every, churn)
-
-
-class Wearing(NamedTuple):
-    """What a horizon is, by settings."""
-
-    periods: int
-    alone: bool
-    ageing: float
-    item_arrivals: float
+    alone = scenario.trust == LOCAL
+    return _asking(scenario.schedule, periods, alone, scenario.ageing, scenario.item_arrivals, every, churn)
 
 
 @lru_cache(maxsize=64)
-def _asking(name: str, wearing: Wearing, arrivals: tuple[int, ...], churn: float) -> Asking:
+def _asking(
+    name: str, periods: int, alone: bool, ageing: float, new: float, arrivals: tuple[int, ...], churn: float
+) -> Asking:
     from coordinator.server.rounds.scheduled import asking, renewal_share  # noqa: PLC0415 (numerical)
 
-    renewal = renewal_share(wearing.ageing, wearing.item_arrivals)
-    horizon = Horizon(periods=wearing.periods, alone=wearing.alone, renewal=renewal)
+    horizon = Horizon(periods=periods, alone=alone, renewal=renewal_share(ageing, new))
     return asking(named_schedule(name), horizon, arrivals, churn)
 
 

@@ -8,12 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from coordinator.protocol.agreement import Agreement
-from coordinator.protocol.arrays import Indices
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.custom_adapter import adapter
-from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanism import SCHEDULED, InWorld, Mechanism, MechanismKind, Settings, World
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
@@ -21,7 +23,6 @@ from coordinator.protocol.value_channels import CHOSEN
 from coordinator.server.design import Design, LearnerOptions
 from scenarios.config.accounts import Account, plain_account, servers_account
 from scenarios.config.admission import ChannelCheck, admitted_of_run
-from scenarios.config.block_world import block_of
 from scenarios.config.compatibility import check, check_channel
 from scenarios.config.identity import import_object
 from scenarios.config.planned_periods import arriving_items, asking_of
@@ -243,6 +244,37 @@ _ACCOUNTS: dict[str, Callable[[Scenario, MechanismKind, Asking | None], Account]
     TWO_SERVERS: servers_account,
 }
 """What makes the account under each trust model, but of local ones and of a curator, whose mechanism says which."""
+
+
+def exact_sizes(shares: Floats, total: int) -> Ints:
+    """Return whole sizes that sum to ``total``, each within one of its share (largest remainders)."""
+    sizes = np.floor(shares * total).astype(np.int64)
+    order = np.argsort(sizes - shares * total, kind="stable")
+    sizes[order[: total - sizes.sum()]] += 1
+    return sizes
+
+
+def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
+    shares = np.full(count, 1 / count) if weights is None else np.array(weights)
+    return np.asarray(shares / shares.sum())
+
+
+def block_of(scenario: Scenario) -> BlockParameters:
+    """Return a scenario's block model."""
+    filled = scenario.filled
+    items = filled.world.items
+    sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
+    if not sizes.all():
+        empty = f"cluster {sizes.argmin()} of {sizes.size} would hold none of {items} items"
+        raise InputError(
+            f"cluster_shares is {scenario.cluster_shares or 'equal'}: {empty}; give a larger share or more"
+        )
+    return BlockParameters(
+        rated=filled.world.rated,
+        like=np.array(scenario.like),
+        class_shares=_shares(scenario.class_shares, len(scenario.like)),
+        cluster_sizes=sizes,
+    )
 
 
 def _check_ranges(run: ResolvedRun) -> None:

@@ -13,9 +13,8 @@ from coordinator.protocol.decoding.estimates import PublicCounts
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import GROUPS
 from coordinator.protocol.rating_table import Likes
-from scenarios.config.block_world import block_of
 from scenarios.config.planned_periods import arriving_items, asking_of
-from scenarios.config.resolve import ResolvedRun, resolve
+from scenarios.config.resolve import ResolvedRun, block_of, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable, read_for
 from scenarios.data.rating_periods import MONTH, RatingPeriods, first_periods, rating_periods

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS, sentences
 from scenarios.pages.answer_picture import VEGA_LITE, specification
-from scenarios.show.palette import COLOURS
+from scenarios.show.picture import COLOURS
 from scenarios.studies.answer import (
     RUNGS,
     VOLUNTEERS,

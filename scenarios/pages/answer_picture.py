@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from scenarios.show.palette import COLOURS, SHAPES
+from scenarios.show.picture import COLOURS, SHAPES
 from scenarios.studies.answer import (
     RUNGS,
     VOLUNTEERS,

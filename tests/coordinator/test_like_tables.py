@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import worlds
 from evidence import normal_radius, sample
-from worlds import Devices
+from worlds import Devices, conduct
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Ints
@@ -37,7 +37,7 @@ from coordinator.server.anchor.policy import (
 )
 from coordinator.server.parts import policy_of
 from coordinator.server.rounds.policies import PolicyOptions
-from coordinator.server.rounds.rounds import Outcome, Round, conduct
+from coordinator.server.rounds.rounds import Outcome, Round
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound
 

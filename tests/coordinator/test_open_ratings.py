@@ -10,7 +10,7 @@ import worlds
 from evidence import chi_square_fits, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import Devices, in_world
+from worlds import Devices, conduct, in_world
 
 from actors.device import Cohort
 from actors.ratings import Ratings
@@ -28,7 +28,7 @@ from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.group_policies import DRY_ROUNDS, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.rounds import Outcome, Round, conduct
+from coordinator.server.rounds.rounds import Outcome, Round
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)

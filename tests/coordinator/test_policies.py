@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import worlds
 from runs import present
-from worlds import Devices, answers, in_world, setting_of
+from worlds import Devices, answers, conduct, in_world, setting_of
 
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
@@ -25,7 +25,7 @@ from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.server.rounds.learner import Learner, PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate, ItemByItem, next_ask, policy_name
-from coordinator.server.rounds.rounds import Outcome, conduct
+from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from scenarios.theory.draws import Drawn

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import worlds
 from evidence import sample
-from worlds import in_world
+from worlds import conduct, in_world
 
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
@@ -22,7 +22,7 @@ from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate, Fixed
-from coordinator.server.rounds.rounds import Outcome, Round, conduct, require_same
+from coordinator.server.rounds.rounds import Outcome, Round, require_same
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import SEED
 from runs import here, small
-from worlds import in_world
+from worlds import conduct, in_world
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -40,7 +40,7 @@ from coordinator.server.fleet.coordinator_actor import HELD_PAUSE, MOST_HELD, Co
 from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
-from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round, conduct
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, RunProgress, ServerState, Spending, absorb
 from coordinator.server.rounds.transcript import Sealed, chain, digest, seal, size_of
 

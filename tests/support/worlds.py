@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,8 +40,12 @@ from coordinator.protocol.value_channels import ChoiceChannel
 from coordinator.server.aggregation import aggregate
 from coordinator.server.completion.crowd import PublicUsers, local_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
+from coordinator.server.design import MOST_ROUNDS
+from coordinator.server.rounds.conductor import Transport, run_rounds
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, QueryRounds, Round
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.state import Ask, Policy
 
 # The project's objects, built from the oracle's worlds.
 SECRET = evidence.derive(0, "devices")
@@ -501,3 +505,19 @@ def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool
 
 def answers(asks: Sequence[Ask]) -> Counter[int]:
     return Counter(device for ask in asks for device in range(ask.first, ask.stop))
+
+
+def conduct(
+    policy: Policy,
+    learner: Learner,
+    transport: Transport,
+    *,
+    devices: int,
+    budget: Epsilon = None,
+    most_rounds: int = MOST_ROUNDS,
+    earlier: Iterable[Round] = (),
+    keep: Callable[[Round], None] = lambda _: None,
+) -> Outcome:
+    """Take in ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
+    plan = QueryPlan(policy=policy, learner=learner, devices=devices, budget=budget, most_rounds=most_rounds)
+    return run_rounds(QueryRounds(plan, transport), keep, earlier)

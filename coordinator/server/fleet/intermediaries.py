@@ -10,12 +10,13 @@ import numpy as np
 
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import LostError, WithheldError
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge, no_answer
 from coordinator.protocol.trust import OpeningError, ShuffledRound
-from coordinator.server.aggregation import aggregate, no_release, of_published
+from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import Layout, calls
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
@@ -48,7 +49,7 @@ class SumQuerying:
                 refused = max(roll.refused for roll in rolls)
                 nothing = np.zeros(0, np.int64)
                 counts = CountStatistic(sums=nothing, ones=0, devices=rolls[0].count, answered=0, refused=refused)
-                return of_published(query, counts), ()
+                return mechanism_of(query.design).of_published(query, counts), ()
             except (RollError, OpeningError):
                 if attempt == ATTEMPTS:
                     raise
@@ -84,7 +85,7 @@ def read_published(
         size=sum(len(pickle.dumps(published, protocol=5)) for published in (vectors, seeds)),
         transcripts=(vectors.transcript.hex(), seeds.transcript.hex()),
     )
-    return of_published(query, counts), [sealed]
+    return mechanism_of(query.design).of_published(query, counts), [sealed]
 
 
 def read_shuffled(

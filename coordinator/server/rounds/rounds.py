@@ -15,7 +15,7 @@ from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, P
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.design import MOST_ROUNDS
-from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
+from coordinator.server.rounds.conductor import Fleet, Transport
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import PurityCheck, complaint_about, in_a_line, next_ask, policy_name
 from coordinator.server.rounds.state import Ask, Policy, RunProgress, ServerState, Spending
@@ -173,22 +173,6 @@ class QueryRounds:
         self._failure = str(error) if isinstance(error, PolicyError) else description
         if not self._state.round_number:
             raise PolicyError(self._failure) from error
-
-
-def conduct(
-    policy: Policy,
-    learner: Learner,
-    transport: Transport,
-    *,
-    devices: int,
-    budget: Epsilon = None,
-    most_rounds: int = MOST_ROUNDS,
-    earlier: Iterable[Round] = (),
-    keep: Callable[[Round], None] = lambda _: None,
-) -> Outcome:
-    """Take in ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
-    plan = QueryPlan(policy=policy, learner=learner, devices=devices, budget=budget, most_rounds=most_rounds)
-    return run_rounds(QueryRounds(plan, transport), keep, earlier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,7 @@ from coordinator.protocol.mechanism import ELIMINATE
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
 from scenarios.backends.session import Backend
-from scenarios.config.block_world import block_of
-from scenarios.config.resolve import ResolvedRun, resolve
+from scenarios.config.resolve import ResolvedRun, block_of, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.experiment.experiment import Running, run_seeds

@@ -13,10 +13,9 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS, require_trust
-from scenarios.config.block_world import block_of
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, mechanism_kind, shared_settings, take_settings
-from scenarios.config.resolve import load_scenario
+from scenarios.config.resolve import block_of, load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import BadLines, Duplicates, like_bar
 from scenarios.data.datasets import RatingTable, read_for

@@ -20,8 +20,7 @@ from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import World
 from coordinator.protocol.moments.sign_moments import sign_contrast
-from scenarios.config.block_world import block_of
-from scenarios.config.resolve import ResolvedRun
+from scenarios.config.resolve import ResolvedRun, block_of
 from scenarios.config.scenario import Scenario
 from scenarios.show.tables import name_of, remark, titled
 from scenarios.studies.planner.least_users import Candidate, Target, candidates

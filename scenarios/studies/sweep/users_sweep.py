@@ -17,9 +17,8 @@ from scipy.special import gammaincinv
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import LOCAL
-from scenarios.config.block_world import block_of
 from scenarios.config.files import first_line
-from scenarios.config.resolve import load_scenario, resolve
+from scenarios.config.resolve import block_of, load_scenario, resolve
 from scenarios.config.scenario import MOST_USERS, Scenario
 from scenarios.data.populations import populate
 from scenarios.show.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error

@@ -12,8 +12,7 @@ from runs import complains, of_file, planted_ratings, present, small, write_movi
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
-from scenarios.config.block_world import block_of, exact_sizes
-from scenarios.config.resolve import resolve
+from scenarios.config.resolve import block_of, exact_sizes, resolve
 from scenarios.data.populations import Population, populate
 
 USERS, ITEMS, EACH = 30, 16, 6

@@ -23,7 +23,7 @@ from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERV
 from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json
 from scenarios.pages.answer_picture import resolved, specification
 from scenarios.pages.page import report_of
-from scenarios.show.palette import COLOURS
+from scenarios.show.picture import COLOURS
 from scenarios.studies.answer import VOLUNTEERS, Answer
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"

@@ -27,7 +27,7 @@ from scenarios.pages.answer_page import _digest, page_style, policy
 from scenarios.pages.page import ReportSection, report_of
 from scenarios.pages.promises import KINDS
 from scenarios.pages.subject import Subject
-from scenarios.show.palette import COLOURS
+from scenarios.show.picture import COLOURS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 SVG = "{http://www.w3.org/2000/svg}"

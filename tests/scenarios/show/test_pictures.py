@@ -15,8 +15,18 @@ from runs import faults, present
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.drawing import draw_picture, readable
-from scenarios.show.palette import COLOURS
-from scenarios.show.picture import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, by_rung, look
+from scenarios.show.picture import (
+    COLOURS,
+    PALETTE,
+    Axis,
+    FigurePanel,
+    Mark,
+    Picture,
+    Reference,
+    by_place,
+    by_rung,
+    look,
+)
 from scenarios.show.records import ENDINGS, FAMILIES, pictures_of, rendered
 
 CASES = (
