@@ -87,15 +87,15 @@ class Account:
         return None if self.trust.name == CURATOR else self.mechanism_epsilon
 
     def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:
-        """Return the rounds of a schedule as the agreement has them: each under its share of a device's budget."""
-        return tuple(
+        """Return a schedule's rounds: those of a plan, else each under its share of a device's budget."""
+        return self.agreement.rounds or tuple(
             PlannedRound(part.period, part.first, part.stop, None if self.budget is None else self.budget * part.share)
             for part in asking.rounds
         )
 
     def resumed(self, agreement: Agreement) -> Account:
-        """Return the account of an interrupted run, by what was agreed when it began."""
-        return replace(self, agreement=agreement)
+        """Return the account of an interrupted run: its epsilon is what was agreed, whatever bounds say now."""
+        return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget or self.mechanism_epsilon)
 
     def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:  # noqa: ARG002 (whoever was asked)
         """Return what was kept of the guarantee, by what was asked and how many answered."""
@@ -170,14 +170,6 @@ class ServersAccount(Account):
 @dataclass(frozen=True, kw_only=True)
 class PlannedSums(ServersAccount):
     """The account of a schedule at two servers: rounds, each under its own share, are certified as one plan."""
-
-    def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:  # noqa: ARG002 (the plan was made of it)
-        """Return the plan's rounds."""
-        return self.agreement.rounds
-
-    def resumed(self, agreement: Agreement) -> Account:
-        """Return the account of an interrupted run, with the agreed noise."""
-        return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget)
 
     def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:  # noqa: ARG002 (no party opens others)
         """Return the guarantee, which holds for the whole plan."""

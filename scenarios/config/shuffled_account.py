@@ -76,10 +76,6 @@ class ShuffledAccount(Account):
         assert self.mechanism_epsilon is not None  # as that of all answers is finite
         return self.mechanism_epsilon / self.answers
 
-    def resumed(self, agreement: Agreement) -> ShuffledAccount:
-        """Return the account of an interrupted run: its local epsilon is that one's, whatever bounds say now."""
-        return replace(self, agreement=agreement, mechanism_epsilon=agreement.budget or self.mechanism_epsilon)
-
     def central(self, query: Query, devices: int) -> float:
         """Return the central epsilon of an answer to a query [nats], by the round's number of honest devices."""
         bound = randomizer_of(mechanism_of(query.design), query, query.design).bound
@@ -110,15 +106,6 @@ class ShuffledAccount(Account):
             "person_delta": group_delta(copies, central, self.agreement.delta),
             **self.trust.guarantee(epsilon_local=as_float(self.mechanism_epsilon)),
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedAccount(ShuffledAccount):
-    """The account of a schedule behind a shuffler: rounds, each under its own share, are certified as one plan."""
-
-    def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:  # noqa: ARG002 (the plan was made of it)
-        """Return the plan's rounds."""
-        return self.agreement.rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +271,7 @@ def _plans(scenario: Scenario, mechanism: MechanismKind) -> bool:
     return mechanism.name == SET and scenario.composition != ADDED and scenario.short_rounds != TELL
 
 
-def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking) -> PlannedAccount:
+def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking) -> ShuffledAccount:
     """Return the account of a schedule behind a shuffler: as `blindrec years` has it, of the devices that there are."""
     assert scenario.epsilon is not None  # refused before
     if not scenario.settings.sizes_open:
@@ -313,7 +300,7 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
     local = {part: designs[shared[part]].local_epsilon for part in asking.rounds}
     left = max(sum((local[part] for part in history), Fraction(0)) for history in asking.histories())
     users = scenario.users or MOST_DEVICES
-    return PlannedAccount(
+    return ShuffledAccount(
         trust=TRUST[SHUFFLED],
         guarantee=Guarantee(CENTRAL, str(mechanism.relation(scenario.settings)), scenario.epsilon, delta),
         answers=asking.answers,
