@@ -27,6 +27,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.law import Law, People
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.mechanism import (
+    POOLED,
     Decoding,
     DeviceCoins,
     DeviceRatings,
@@ -237,8 +238,13 @@ class NativeAdapter(CustomAdapter):
         return Law(draw)
 
     def policies_with(self) -> tuple[str, ...]:
-        """Return the policies that it can follow with these settings."""
-        return tuple(name for name in self.custom.whole.policies_with() if name in self.policies)
+        """Return the policies that it can follow with these settings, at least one."""
+        policies = tuple(name for name in self.custom.whole.policies_with() if name in self.policies)
+        if not policies:
+            kind = type(self.custom.mechanism)
+            name = f"{kind.__module__}:{kind.__qualname__}"
+            raise InputError(f"design {name} with these settings follows no policy of {', '.join(POOLED)}")
+        return policies
 
 
 class SharedAdapter(SharedVector, NativeAdapter):

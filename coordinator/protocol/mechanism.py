@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -503,89 +503,6 @@ class Mechanism(Settings, Offers):
     def label(cls, row: Mapping[str, Any]) -> str:
         """Return its name and the settings that distinguish its variants, for the row of a plan."""
         return cls.name
-
-
-class MechanismKind(Protocol):
-    """What scenarios see of a mechanism: its class, whose methods are called with its settings, or a custom one's."""
-
-    @property
-    def name(self) -> str:
-        """Its name on the command line."""
-
-    @property
-    def title(self) -> str:
-        """Its name in words."""
-
-    @property
-    def settings(self) -> type[Settings]:
-        """The type of its settings."""
-
-    @property
-    def decoders(self) -> tuple[str, ...]:
-        """Names of its decoders, the default first."""
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """Names of the policies that it can follow, the default first."""
-
-    @property
-    def all_policies_with(self) -> str:
-        """The setting that lets it follow all of them."""
-
-    @property
-    def trust(self) -> str:
-        """Whom its devices trust."""
-
-    @property
-    def private(self) -> bool:
-        """Whether it has a guarantee."""
-
-    @property
-    def learns_all(self) -> bool:
-        """Whether its policy continues until every item is learned."""
-
-    @property
-    def bounded(self) -> bool:
-        """Whether lower bounds apply to it."""
-
-    @property
-    def paired(self) -> bool:
-        """Whether it learns from pairs of items."""
-
-    @property
-    def ranks(self) -> bool:
-        """Whether its scores rank items by popularity."""
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """What else its design can ask."""
-
-    @property
-    def by_address(self) -> bool:
-        """Whether a device's question follows from its address."""
-
-    def policies_with(self, settings: Any, /) -> tuple[str, ...]:
-        """Return the policies that it can follow with these settings."""
-
-    def relation(self, settings: Any, /) -> str:
-        """Return which data its guarantee takes as neighbours."""
-
-    def query_name(self, settings: Any, /) -> str:
-        """Return the name of its queries."""
-
-    def design(self, settings: Any, world: World, /) -> Any:
-        """Return the mechanism in a world."""
-
-    def moments(self, settings: Any, world: World, /) -> object | None:
-        """Return the exact moments of its statistic."""
-
-    def label(self, row: Mapping[str, Any], /) -> str:
-        """Return its name for the row of a plan."""
-
-
-def as_kind(kind: type[Mechanism]) -> MechanismKind:
-    """Return a mechanism's class as what scenarios see of it, which type checkers cannot tell of a class's settings."""
-    return cast("MechanismKind", kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import SEED_BYTES
 from coordinator.protocol.counters import counter_deviation, counter_epsilon, standings_variance
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind, World
+from coordinator.protocol.mechanism import TWO_ROUNDS, World
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.schedule import COUNTER, MEMOIZE, NO_EPSILON
@@ -31,6 +31,7 @@ from coordinator.protocol.summed_plan import (
     summed_plan,
 )
 from coordinator.protocol.trust_models import CURATOR, TRUST, TWO_SERVERS, TrustModel
+from scenarios.config.custom_kinds import mechanism_with
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.scheduled import AskedRound, Asking
@@ -251,10 +252,10 @@ def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
     }
 
 
-def plain_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:  # noqa: ARG001 (as others)
+def plain_account(scenario: Scenario, asking: Asking | None) -> Account:  # noqa: ARG001 (as others)
     """Return the account of a filled-in scenario in which nobody is trusted, or a curator."""
-    trust, epsilon, kind = TRUST[mechanism.trust], scenario.epsilon, Account
-    guarantee, memoized = guarantee_of(scenario, mechanism, delta=0.0), scenario.schedule == MEMOIZE
+    trust, epsilon, kind = TRUST[scenario.mechanism.trust], scenario.epsilon, Account
+    guarantee, memoized = guarantee_of(scenario, delta=0.0), scenario.schedule == MEMOIZE
     if memoized:
         kind, guarantee = MemoizedAccount, Guarantee(NO_EPSILON, None, None, None)
         epsilon = None if epsilon is None else scenario.answers_per_device * epsilon
@@ -272,12 +273,12 @@ def plain_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking |
     )
 
 
-def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:
+def servers_account(scenario: Scenario, asking: Asking | None) -> Account:
     """Return the account of a filled-in scenario whose devices send shares to two servers."""
     vector = scenario.settings
     assert isinstance(vector, SharedVector)  # of no other design
     honest, least_answers = vector.honest_devices(scenario.world)
-    guarantee = guarantee_of(scenario, mechanism, delta=scenario.failure_chance)
+    guarantee = guarantee_of(scenario, delta=scenario.failure_chance)
     if scenario.failure_chance > 0 and guarantee.neighbours is not None:
         guarantee = guarantee._replace(text=f"(epsilon, delta)-{guarantee.text.removeprefix('epsilon-')}")
     agreement = Agreement(
@@ -368,13 +369,14 @@ def _counted_sums(
     )
 
 
-def guarantee_of(scenario: Scenario, mechanism: MechanismKind, *, delta: float) -> Guarantee:
+def guarantee_of(scenario: Scenario, *, delta: float) -> Guarantee:
     """Return what a scenario promises its users by its mechanism, whoever stands between."""
-    if mechanism.private and scenario.epsilon is None:
+    private, mechanism = scenario.mechanism.private, mechanism_with(scenario.settings)
+    if private and scenario.epsilon is None:
         return Guarantee(NO_GUARANTEE, None, None, None)
-    relation = str(mechanism.relation(scenario.settings))
-    guarantee_text = mechanism_of(mechanism.query_name(scenario.settings)).guarantee_under(relation)
-    if not mechanism.private:
+    relation = mechanism.relation()
+    guarantee_text = mechanism_of(mechanism.query_name()).guarantee_under(relation)
+    if not private:
         return Guarantee(guarantee_text, None, scenario.epsilon, None)
     return Guarantee(guarantee_text, relation, scenario.epsilon, delta)
 

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.custom import UserClass
-from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.mechanism import (
     ANCHOR,
@@ -22,8 +21,6 @@ from coordinator.protocol.mechanism import (
     POSTERIOR,
     TWO_ROUNDS,
     UNTIL_LEARNED,
-    Mechanism,
-    MechanismKind,
 )
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
@@ -31,7 +28,7 @@ from coordinator.protocol.mechanisms.totals import PairTotals, Totals
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.schedule import COUNTER, MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
-from scenarios.config.custom_kinds import custom_of
+from scenarios.config.custom_kinds import MechanismKind, mechanism_with
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.config.scenario import EXACT, INPUT, PROMOTE, SET, TELL, Scenario
@@ -97,7 +94,7 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
 def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     """Return the part of the mechanism: its decoders and policies, and whether devices randomize or send shares."""
     shared, local = mechanism.trust == TWO_SERVERS, mechanism.private and mechanism.trust == LOCAL
-    policies = mechanism.policies_with(scenario.settings)
+    policies = mechanism_with(scenario.settings).policies_with()
     offers = {f"decoder {name}" for name in mechanism.decoders} | {f"policy {name}" for name in policies}
     offers |= {"policy of one's own"} if len(policies) > 1 else set()
     offers |= {SUMS} if shared else {REPORTS} if local else set()
@@ -106,8 +103,7 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     by_shares = isinstance(scenario.settings, Frequencies | Totals | PairTotals) and mechanism.ranks and not custom
     offers |= {SHARES} if by_shares else set()
     # of a short custom class it is looked at once it can be admitted
-    by_public = mechanism.by_address if custom else mechanism_of(mechanism.query_name(scenario.settings)).by_address
-    if not by_public:
+    if not (mechanism if custom else mechanism_of(mechanism_with(scenario.settings).query_name())).by_address:
         offers |= {SENDERLESS}
     servers = f"trust is {scenario.trust}, but {mechanism.name} is added up by two servers; say {TWO_SERVERS}"
     return Part(
@@ -162,7 +158,7 @@ def _policy_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
 
 def _no_policy(scenario: Scenario, mechanism: MechanismKind) -> str:
     """Say that the mechanism cannot follow the policy, and which it can."""
-    policy, policies = scenario.policy, mechanism.policies_with(scenario.settings)
+    policy, policies = scenario.policy, mechanism_with(scenario.settings).policies_with()
     if len(policies) == 1:
         return f"policy is {policy!r}; {mechanism.name} takes {policies[0]} alone, leave it out"
     choices = f"{name_choices(policy, policies, 'choose one of')} for {mechanism.name}"
@@ -247,10 +243,7 @@ def _own_questions_part(mechanism: MechanismKind) -> Part:
     """Return the part of devices that draw their questions, so that reports need no sender."""
 
     def refused(scenario: Scenario) -> str | None:
-        if isinstance(scenario.settings, UserClass):
-            asks: Mechanism = adapter(custom_of(scenario.settings))
-        else:
-            asks = mechanism_of(mechanism.query_name(scenario.settings))
+        asks = mechanism_of(mechanism_with(scenario.settings).query_name())
         asks.check_own_questions(f"own_questions is True: {mechanism.name}")
         if scenario.malicious:
             return f"malicious is {scenario.malicious:g} and own_questions is True; leave one out"

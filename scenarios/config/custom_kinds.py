@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from coordinator.protocol.budget import REPLACE
 from coordinator.protocol.custom import CustomMechanism, UserClass, admit, admitted, as_whole, is_native, policies_of
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POOLED, InWorld, Mechanism, Offers, World
+from coordinator.protocol.mechanism import InWorld, Mechanism, Offers, Settings, World
 from coordinator.protocol.shared_vector import SharedVector
 from coordinator.protocol.short_adapter import DECODERS
 from coordinator.protocol.trust_models import LOCAL, TWO_SERVERS
+from coordinator.server.design import Design
 from scenarios.config.identity import (
     OURS,
     bases_of,
@@ -26,7 +26,7 @@ from scenarios.config.identity import (
 
 
 class CustomKind(Offers):
-    """A class as scenarios see it before its settings and its world are given; see `MechanismKind`."""
+    """A custom class as scenarios see it before its settings are given, as they see the class of one of blindrec's."""
 
     def __init__(self, kind: type[UserClass]) -> None:
         self.kind, self.name, self.title = kind, f"{kind.__module__}:{kind.__qualname__}", kind.__name__  # type: ignore[misc]
@@ -40,34 +40,13 @@ class CustomKind(Offers):
         self.by_address = self.native and as_whole(kind).by_address
         self.settings = kind
 
-    def policies_with(self, settings: UserClass) -> tuple[str, ...]:
-        """Return the policies that the class can follow with its settings."""
-        if not self.native:
-            return self.policies
-        policies = adapter(custom_of(settings)).policies_with()
-        if not policies:
-            raise InputError(f"design {self.name} with these settings follows no policy of {', '.join(POOLED)}")
-        return policies
-
-    def relation(self, settings: UserClass) -> str:
-        """Return the relation of neighbours of its guarantee: of all that devices randomize the same."""
-        return settings.neighbours if isinstance(settings, SharedVector) else REPLACE
-
     def label(self, row: Mapping[str, Any]) -> str:  # noqa: ARG002 (the same in all)
         """Return its name."""
         return self.name
 
-    def query_name(self, settings: UserClass) -> str:
-        """Return the design of its queries: the class's name and the digest of its source and settings."""
-        return custom_of(settings).name
 
-    def design(self, settings: UserClass, world: World) -> InWorld:
-        """Return the class in a world."""
-        return InWorld(mechanism=adapter(custom_of(settings)), world=replace(world, block=None))
-
-    def moments(self, settings: UserClass, world: World) -> object | None:
-        """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
-        return adapter(custom_of(settings)).moments(world)
+MechanismKind: TypeAlias = type[Mechanism] | CustomKind
+"""What scenarios see of a mechanism before its settings are given."""
 
 
 def _require_trust(kind: type[Mechanism]) -> None:
@@ -129,3 +108,27 @@ def custom_of(mechanism: UserClass) -> CustomMechanism:
     if admitted(custom.name) is None:
         admit(custom)
     return admitted(custom.name) or custom
+
+
+def mechanism_with(settings: Settings) -> Mechanism:
+    """Return a mechanism with its settings; of a custom class its adapter."""
+    if isinstance(settings, UserClass):
+        return adapter(custom_of(settings))
+    assert isinstance(settings, Mechanism)  # settings of blindrec's own are the mechanism
+    return settings
+
+
+def design_of(settings: Settings, world: World) -> Design:
+    """Return a mechanism in a world; a custom class refuses worlds when it is asked."""
+    mechanism = mechanism_with(settings)
+    if isinstance(settings, UserClass):
+        return InWorld(mechanism=mechanism, world=replace(world, block=None))
+    design: Design = mechanism.design(world)
+    return design
+
+
+def kind_of(settings: Settings) -> MechanismKind:
+    """Return the kind of the mechanism that settings are of."""
+    if isinstance(settings, UserClass):
+        return custom_kind_of(type(settings))
+    return type(mechanism_with(settings))

@@ -15,12 +15,12 @@ from pydantic.fields import FieldInfo
 
 from coordinator.protocol.custom import UserClass, settings_of
 from coordinator.protocol.errors import InputError, name_choices
-from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, MechanismKind, Settings, as_kind
+from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, Settings
 from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios import PACKAGES
-from scenarios.config.custom_kinds import CustomKind, custom_kind_of
+from scenarios.config.custom_kinds import CustomKind, MechanismKind, custom_kind_of, mechanism_with
 from scenarios.config.files import first_line
 from scenarios.config.identity import OURS, build_mechanism, import_class, import_object, modules_of
 
@@ -46,8 +46,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 def designs() -> dict[str, MechanismKind]:
     """Return every mechanism by its name, as they are listed."""
     places = {name: rank for rank, name in enumerate(ORDER)}
-    kinds = {name: as_kind(mechanism) for name, mechanism in mechanisms().items()}
-    return dict(sorted(kinds.items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
+    return dict(sorted(mechanisms().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
 
 
 def variants(mechanism: MechanismKind) -> tuple[dict[str, str], ...]:
@@ -110,7 +109,7 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
         raise InputError(
             f"neither design {mechanism.name} nor a scenario has a setting {strange[0]}; the design has {field_names}"
         )
-    policy = values.get("policy", mechanism.policies_with(settings)[0])
+    policy = values.get("policy", mechanism_with(settings).policies_with()[0])
     adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in mechanism.decoders
     epsilon = {} if mechanism.private else {"epsilon": "inf"}
     decoder = POSTERIOR if adapts else mechanism.decoders[0]

@@ -16,7 +16,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.mechanism import SCHEDULED, InWorld, Mechanism, MechanismKind, Settings, World
+from coordinator.protocol.mechanism import SCHEDULED, InWorld, Mechanism, Settings, World
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.protocol.value_channels import CHOSEN
@@ -24,6 +24,7 @@ from coordinator.server.design import Design, LearnerOptions
 from scenarios.config.accounts import Account, plain_account, servers_account
 from scenarios.config.admission import ChannelCheck, admitted_of_run
 from scenarios.config.compatibility import check, check_channel
+from scenarios.config.custom_kinds import MechanismKind, design_of, mechanism_with
 from scenarios.config.identity import import_object
 from scenarios.config.planned_periods import arriving_items, asking_of
 from scenarios.config.scenario import Scenario
@@ -80,14 +81,12 @@ class ResolvedRun:
     @cached_property
     def design(self) -> Design:
         """What is asked; an `InputError` where settings are outside their ranges."""
-        design: Design = self.mechanism.design(self.scenario.settings, self.world)
-        return design
+        return design_of(self.scenario.settings, self.world)
 
     @cached_property
     def moments(self) -> object | None:
         """The exact moments of the server's statistic in a block model; None where nothing is predicted."""
-        moments: object | None = self.mechanism.moments(self.scenario.settings, self.world)
-        return moments
+        return mechanism_with(self.scenario.settings).moments(self.world)
 
     @cached_property
     def agreement(self) -> Agreement:
@@ -158,9 +157,7 @@ class ResolvedRun:
         settings, sizes = self.scenario.settings, self.account.sizes
         if not sizes:
             return (self.design,) * len(self.agreement.rounds)
-        by_size = {
-            size: self.mechanism.design(settings.model_copy(update={CHOSEN: size}), self.world) for size in set(sizes)
-        }
+        by_size = {size: design_of(settings.model_copy(update={CHOSEN: size}), self.world) for size in set(sizes)}
         return tuple(by_size[size] for size in sizes)
 
     @cached_property
@@ -216,7 +213,7 @@ def resolve(
 
     def having(settings: Settings) -> ResolvedRun:
         settled = filled.model_copy(update={"settings": settings})
-        account = _ACCOUNTS.get(filled.trust, plain_account)(settled, filled.mechanism, asking)
+        account = _ACCOUNTS.get(filled.trust, plain_account)(settled, asking)
         run = ResolvedRun(
             settled,
             replace(world, epsilon=account.mechanism_epsilon),
@@ -235,11 +232,11 @@ def resolve(
     best = filled.settings.settle(run.world, filled.decoder)
     run = run if best == run.scenario.settings else having(best)
     assert isinstance(run.account, ShuffledAccount)  # as before
-    best = sizes_behind_shuffler(run.scenario, run.mechanism, asking)
+    best = sizes_behind_shuffler(run.scenario, asking)
     return run if best == run.scenario.settings else having(best)
 
 
-_ACCOUNTS: dict[str, Callable[[Scenario, MechanismKind, Asking | None], Account]] = {
+_ACCOUNTS: dict[str, Callable[[Scenario, Asking | None], Account]] = {
     SHUFFLED: shuffled_account,
     TWO_SERVERS: servers_account,
 }
@@ -286,7 +283,7 @@ def _check_ranges(run: ResolvedRun) -> None:
     if mechanism.trust == LOCAL and not settings.splits:
         check_channel(epsilon, answers)
     if settings.settled:
-        mechanism.design(settings, run.world)
+        design_of(settings, run.world)
     if settings.splits:
         check_channel(epsilon, answers * settings.most_questions(run.world))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -16,11 +16,11 @@ from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Settings, World, check_shape
+from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, Settings, World, check_shape
 from coordinator.protocol.schedule import COUNTER, MEMOIZE, MOST_PERIODS, NAMES
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.design import AGEING, MOST_ROUNDS
-from scenarios.config.custom_kinds import custom_kind_of
+from scenarios.config.custom_kinds import MechanismKind, kind_of
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
@@ -406,9 +406,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     @property
     def mechanism(self) -> MechanismKind:
         """The kind of the mechanism that its settings are of."""
-        if isinstance(self.settings, Mechanism):
-            return custom_kind_of(type(self.settings))
-        return cast("MechanismKind", type(self.settings))
+        return kind_of(self.settings)
 
     @property
     def world(self) -> World:

@@ -36,7 +36,6 @@ from coordinator.protocol.mechanism import (
     ONE_ROUND,
     SCHEDULED,
     InWorld,
-    MechanismKind,
     Settings,
     World,
 )
@@ -49,7 +48,7 @@ from coordinator.protocol.value_channels import PADDED
 from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
-from scenarios.config.custom_kinds import custom_of
+from scenarios.config.custom_kinds import custom_of, design_of, kind_of, mechanism_with
 from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SET, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
@@ -112,22 +111,20 @@ class ShuffledAccount(Account):
 class ShuffledReports:
     """What devices report to a shuffler: a mechanism in a world, and how rounds ask as far as bounds depend on it."""
 
-    mechanism: MechanismKind
     settings: Settings
     world: World
     own_questions: bool
     pools: bool  # Whether rounds may be about some items only
 
     @classmethod
-    def of(cls, scenario: Scenario, mechanism: MechanismKind) -> ShuffledReports:
+    def of(cls, scenario: Scenario) -> ShuffledReports:
         """Return what devices of a filled-in scenario report."""
         pools = scenario.pool_size is not None or scenario.policy not in (ONE_ROUND, FIXED, ANCHOR, SCHEDULED)
-        return cls(mechanism, scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
+        return cls(scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
 
     def design(self, epsilon: Epsilon) -> Design:
         """Return what is asked under an epsilon."""
-        design: Design = self.mechanism.design(self.settings, replace(self.world, epsilon=epsilon))
-        return design
+        return design_of(self.settings, replace(self.world, epsilon=epsilon))
 
     def query(self, epsilon: Epsilon) -> Query:
         """Return the query of the first round."""
@@ -146,7 +143,7 @@ class ShuffledReports:
     def randomizer(self, local: Epsilon) -> Randomizer:
         """Return what all devices run under a local epsilon."""
         query = replace(self.query(local), own_questions=self.own_questions)
-        randomizer = randomizer_of(mechanism_of(query.design), query, self.mechanism.name)
+        randomizer = randomizer_of(mechanism_of(query.design), query, kind_of(self.settings).name)
         if self.pools and randomizer.bound != self._of_one_item(query):
             return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
         return randomizer
@@ -181,7 +178,7 @@ def answer_share(scenario: Scenario) -> tuple[Fraction, float]:
     return share, delta
 
 
-def smallest_round(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None = None) -> RoundSize:
+def smallest_round(scenario: Scenario, asking: Asking | None = None) -> RoundSize:
     """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.world.users
     if scenario.policy == ONE_ROUND or asking is not None:
@@ -191,10 +188,11 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind, asking: Asking 
     if scenario.smallest_round:
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
-    foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in mechanism.policies_with(scenario.settings)
+    policies = mechanism_with(scenario.settings).policies_with()
+    foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in policies
     if not foreseen or isinstance(scenario.settings, UserClass):
         return most
-    reports, (epsilon, delta) = ShuffledReports.of(scenario, mechanism), answer_share(scenario)
+    reports, (epsilon, delta) = ShuffledReports.of(scenario), answer_share(scenario)
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
     need: dict[str, Any] = {
         "policy": scenario.policy,
@@ -208,17 +206,17 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind, asking: Asking 
     return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
-def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> ShuffledAccount:
+def shuffled_account(scenario: Scenario, asking: Asking | None) -> ShuffledAccount:
     """Return the account of a filled-in scenario behind a shuffler."""
     assert scenario.epsilon is not None  # refused before
-    if asking is not None and _plans(scenario, mechanism):
-        return _planned_account(scenario, mechanism, asking)
+    if asking is not None and _plans(scenario):
+        return _planned_account(scenario, asking)
     if asking is not None and not asking.equal:
         raise InputError(
             f"schedule {scenario.schedule} has unequal shares, which behind a shuffler only set by exact composition "
             "can certify; choose both, or split"
         )
-    smallest, honest = smallest_round(scenario, mechanism, asking), 1 - (scenario.assume_malicious or 0.0)
+    smallest, honest = smallest_round(scenario, asking), 1 - (scenario.assume_malicious or 0.0)
     counted, answers = (scenario.expected_answers or EXPECTED) * honest, scenario.answers_per_device
     clauses: dict[str, Any] = {
         "trust": SHUFFLED,
@@ -230,7 +228,7 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         "counted": counted,
         "honest": honest,
     }
-    relation = str(mechanism.relation(scenario.settings))
+    relation = mechanism_with(scenario.settings).relation()
     account = partial(
         ShuffledAccount,
         trust=TRUST[SHUFFLED],
@@ -238,12 +236,12 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         answers=answers,
     )
     if scenario.policy == GROUPS:
-        return _groups_account(scenario, mechanism, account, clauses)
+        return _groups_account(scenario, account, clauses)
     devices = math.floor(smallest.devices * counted)
     _require_delta(scenario, devices, least=devices)
     # Sizes that are open are chosen first, so that the bound is computed for what will be asked, and once
-    settled = scenario.model_copy(update={"settings": sizes_behind_shuffler(scenario, mechanism, asking)})
-    reports, share_delta = ShuffledReports.of(settled, mechanism), answer_share(scenario)[1]
+    settled = scenario.model_copy(update={"settings": sizes_behind_shuffler(scenario, asking)})
+    reports, share_delta = ShuffledReports.of(settled), answer_share(scenario)[1]
     plan = _plan(reports, scenario.epsilon, answers, share_delta, devices) if composes(scenario) else None
     if plan is not None:
         local, bound, levels = plan
@@ -266,12 +264,12 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
     )
 
 
-def _plans(scenario: Scenario, mechanism: MechanismKind) -> bool:
+def _plans(scenario: Scenario) -> bool:
     """Return whether a schedule's rounds are certified as one plan, whatever their shares are."""
-    return mechanism.name == SET and scenario.composition != ADDED and scenario.short_rounds != TELL
+    return scenario.mechanism.name == SET and scenario.composition != ADDED and scenario.short_rounds != TELL
 
 
-def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking) -> ShuffledAccount:
+def _planned_account(scenario: Scenario, asking: Asking) -> ShuffledAccount:
     """Return the account of a schedule behind a shuffler: as `blindrec years` has it, of the devices that there are."""
     assert scenario.epsilon is not None  # refused before
     if not scenario.settings.sizes_open:
@@ -282,7 +280,7 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
     _require_delta(scenario, max(devices for devices, _ in sizes), least=1)
     honest = honest_counts(sizes)
     shared = {part: SharedRound(honest[size], part.share) for part, size in zip(asking.rounds, sizes, strict=True)}
-    items, padded = scenario.world.items, _padded(scenario, mechanism)
+    items, padded = scenario.world.items, _padded(scenario)
     designs = shuffled_plan(
         frozenset(tuple(sorted(shared[part] for part in history)) for history in asking.histories()),
         items=items,
@@ -302,7 +300,7 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
     users = scenario.users or MOST_DEVICES
     return ShuffledAccount(
         trust=TRUST[SHUFFLED],
-        guarantee=Guarantee(CENTRAL, str(mechanism.relation(scenario.settings)), scenario.epsilon, delta),
+        guarantee=Guarantee(CENTRAL, mechanism_with(scenario.settings).relation(), scenario.epsilon, delta),
         answers=asking.answers,
         mechanism_epsilon=left,
         devices=min(honest.values()),
@@ -325,15 +323,14 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
     )
 
 
-def _padded(scenario: Scenario, mechanism: MechanismKind) -> int:
+def _padded(scenario: Scenario) -> int:
     """Return the values of every device's set, the same in all rounds: those given, or best for the whole epsilon."""
-    reports = ShuffledReports.of(scenario, mechanism)
+    reports = ShuffledReports.of(scenario)
     return int(reports.query(scenario.epsilon).parameters[PADDED])
 
 
 def _groups_account(
     scenario: Scenario,
-    mechanism: MechanismKind,
     account: Callable[..., ShuffledAccount],
     clauses: Mapping[str, Any],
 ) -> ShuffledAccount:
@@ -343,7 +340,7 @@ def _groups_account(
     assert scenario.epsilon is not None  # refused before
     share_delta = answer_share(scenario)[1]
     groups = GroupGuarantee(epsilon=scenario.epsilon, delta=share_delta, honest=clauses["counted"])
-    queries = _groups(mechanism, scenario, groups)
+    queries = _groups(scenario, groups)
     devices = min(count for _, count in queries)
     _require_delta(scenario, max(count for _, count in queries), least=devices)
     local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
@@ -353,7 +350,7 @@ def _groups_account(
         share_delta=share_delta,
         agreement=Agreement(budget=local, devices=scenario.users or 1, **clauses),
         bound=TWO_LEVELS,
-        smallest=RoundSize(smallest_round(scenario, mechanism).devices),
+        smallest=RoundSize(smallest_round(scenario).devices),
         groups=groups,
     )
 
@@ -365,33 +362,33 @@ def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
         raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
-def _groups(mechanism: MechanismKind, scenario: Scenario, guarantee: GroupGuarantee) -> list[tuple[Query, int]]:
+def _groups(scenario: Scenario, guarantee: GroupGuarantee) -> list[tuple[Query, int]]:
     """Return the queries of a design that asks groups, and the honest devices of each group."""
     from coordinator.server.rounds.group_policies import groups_policy  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415
 
-    design = mechanism.design(scenario.settings, replace(scenario.world, block=None))
+    design = design_of(scenario.settings, replace(scenario.world, block=None))
     setting = Setting(design=design, epsilon=guarantee.epsilon, public_seed=bytes(16), groups=guarantee)
     policy = groups_policy(setting)
     return policy.rehearsal(scenario.world.users)  # type: ignore[union-attr] # groups behind a shuffler
 
 
-def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Settings:
+def sizes_behind_shuffler(scenario: Scenario, asking: Asking | None) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
-    if asking is not None and _plans(scenario, mechanism):  # which chooses for each round
-        return settings.model_copy(update={PADDED: _padded(scenario, mechanism)})
+    if asking is not None and _plans(scenario):  # which chooses for each round
+        return settings.model_copy(update={PADDED: _padded(scenario)})
     if not settings.sizes_open or scenario.policy == GROUPS:  # groups choose for each question
         return settings
     epsilon, delta = answer_share(scenario)
-    query = ShuffledReports.of(scenario, mechanism).query(epsilon)
-    return settings.sized(query, honest_devices(scenario, mechanism, asking), delta)
+    query = ShuffledReports.of(scenario).query(epsilon)
+    return settings.sized(query, honest_devices(scenario, asking), delta)
 
 
-def honest_devices(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> int:
+def honest_devices(scenario: Scenario, asking: Asking | None) -> int:
     """Return how many honest devices of its smallest round a filled-in scenario counts on."""
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
-    return math.floor(smallest_round(scenario, mechanism, asking).devices * honest)
+    return math.floor(smallest_round(scenario, asking).devices * honest)
 
 
 @lru_cache(maxsize=1 << 8)

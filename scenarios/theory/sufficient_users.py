@@ -14,6 +14,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.moments.count_moments import NoSignal
 from coordinator.protocol.trust_models import LOCAL
+from scenarios.config.custom_kinds import design_of
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.resolve import ResolvedRun
 from scenarios.theory.bounds import check_epsilon, check_shape
@@ -56,7 +57,7 @@ def warning(run: ResolvedRun) -> str | None:
         if other.paired and other.trust == LOCAL:
             settings = other.settings()
             with suppress(InputError):  # too many items for pairs of them
-                other.design(settings, run.world)
+                design_of(settings, run.world)
                 changed = run.scenario.model_copy(update={"design": other.name, "settings": settings})
                 if not inseparable(replace(run, scenario=changed)):
                     return f"{line}; {other.title} can (--design {other.name})"

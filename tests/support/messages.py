@@ -24,7 +24,7 @@ from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import Curator
 from coordinator.protocol.decoding.posterior import Mixture, Posterior
 from coordinator.protocol.item_models import ItemToItem
-from coordinator.protocol.mechanism import Decoding, InWorld, Mechanism, MechanismKind, World, as_kind
+from coordinator.protocol.mechanism import Decoding, InWorld, Mechanism, World
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.mechanisms.maxsense import MaxSense, MultiMaxSense
@@ -285,14 +285,14 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
     return wire
 
 
-def policies_of(half: MechanismKind) -> tuple[str, ...]:
+def policies_of(half: type[Mechanism]) -> tuple[str, ...]:
     policies: tuple[str, ...] = half.policies_with(half.settings())
     return policies
 
 
 def cases_of(name: str) -> dict[str, dict[str, Any]]:
     """A mechanism under each of its policies, and with each choice of its settings under the first of them."""
-    half = as_kind(registered_mechanisms()[name])
+    half = registered_mechanisms()[name]
     told: list[Choice] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 

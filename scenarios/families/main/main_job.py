@@ -8,6 +8,7 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.trust_models import CURATOR
 from scenarios.config.compatibility import check
+from scenarios.config.custom_kinds import mechanism_with
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import import_object
 from scenarios.config.mechanism_settings import code_digest
@@ -24,7 +25,7 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     """Return what makes a run the same: the scenario as given, a custom design's digest, and the ratings file's."""
     settings: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
     if ":" in scenario.design:
-        settings["design"] = scenario.mechanism.query_name(scenario.settings)
+        settings["design"] = mechanism_with(scenario.settings).query_name()
     if scenario.ratings is None:
         return settings, None
     settings["ratings"] = str(scenario.ratings.absolute())

@@ -21,6 +21,7 @@ from coordinator.protocol.trust_models import SHUFFLED
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.accounts import MEMOIZED
+from scenarios.config.custom_kinds import mechanism_with
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario, TrustSettings
 from scenarios.data.populations import Population, liked_share, populate, resolved_run
@@ -214,5 +215,5 @@ def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
     # A schedule says its rounds itself, and without a shuffler other people may be asked together
     fields = Scenario.model_fields
     changes |= {name: fields[name].default for name in ("rounds", "answers_per_device")}
-    changes["policy"] = last.resolved.mechanism.policies_with(scenario.settings)[0]
+    changes["policy"] = mechanism_with(scenario.settings).policies_with()[0]
     return run(scenario.model_copy(update=changes), InProcess(session.workers))

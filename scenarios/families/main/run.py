@@ -43,7 +43,7 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
-from scenarios.config.custom_kinds import packages_of
+from scenarios.config.custom_kinds import mechanism_with, packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import FEW, INPUT, UNTARGETED, Attack, Scenario
@@ -92,7 +92,7 @@ def _wishes(population: Population, resolved: ResolvedRun, attack: Attack, truth
     """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go."""
     # Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
     scenario = resolved.scenario
-    lie = lie_about(resolved.mechanism.query_name(scenario.settings))
+    lie = lie_about(mechanism_with(scenario.settings).query_name())
     sides = scenario.policy == ANCHOR
     everywhere = sides or (attack.name == UNTARGETED and lie is not None and lie.both_ways)
     among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)

@@ -14,11 +14,12 @@ from scipy.special import logit
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import KMEANS, POSTERIOR, MechanismKind
+from coordinator.protocol.mechanism import KMEANS, POSTERIOR
 from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.moments.sign_moments import AnchorMoments, SignMoments
 from coordinator.protocol.trust_models import LOCAL
 from scenarios.backends.selection import InProcess
+from scenarios.config.custom_kinds import MechanismKind
 from scenarios.config.mechanism_settings import designs, mechanism_kind, variants
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario

@@ -18,11 +18,11 @@ from coordinator.protocol.checked import shown
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import UserClass, admit
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POOLED, Mechanism, MechanismKind
+from coordinator.protocol.mechanism import POOLED, Mechanism
 from coordinator.protocol.mechanisms import check_question, mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
-from scenarios.config.custom_kinds import CustomKind, custom_kind_of, custom_of
+from scenarios.config.custom_kinds import CustomKind, MechanismKind, custom_kind_of, custom_of, mechanism_with
 from scenarios.config.mechanism_settings import mechanism_kind, variants
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
@@ -186,8 +186,8 @@ def subjects(design: str | UserClass, settings: Choice | None = None) -> list[Me
     plain = [subject_of(mechanism, choice) for choice in variants]
     grouped = [subject_of(mechanism, choice, of=of) for choice in variants for of in mechanism.groups]
     able = variants if set(POOLED) <= set(mechanism.policies) else []  # that can ask about some items only
-    pools = [choice for choice in able if set(POOLED) <= set(mechanism.policies_with(mechanism.settings(**choice)))]
-    return plain + grouped + [subject_of(mechanism, choice, pooled=True) for choice in pools]
+    able = [choice for choice in able if {*POOLED} <= {*mechanism_with(mechanism.settings(**choice)).policies_with()}]
+    return plain + grouped + [subject_of(mechanism, choice, pooled=True) for choice in able]
 
 
 def kind_and_settings(design: str | UserClass) -> tuple[MechanismKind, Choice]:

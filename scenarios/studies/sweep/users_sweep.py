@@ -17,6 +17,7 @@ from scipy.special import gammaincinv
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import LOCAL
+from scenarios.config.custom_kinds import mechanism_with
 from scenarios.config.files import first_line
 from scenarios.config.resolve import block_of, load_scenario, resolve
 from scenarios.config.scenario import MOST_USERS, Scenario
@@ -149,7 +150,7 @@ class UsersGrid(SettingsGrid):
             {
                 **setting.model_dump(mode="json"),
                 "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon),
-                **({"design": setting.mechanism.query_name(setting.settings)} if ":" in setting.design else {}),
+                **({"design": mechanism_with(setting.settings).query_name()} if ":" in setting.design else {}),
             }
             for setting in self.settings
         ]

@@ -300,7 +300,7 @@ def test_anchors_ask_rounds_of_the_law_too() -> None:
 def _eliminate(**changes: Any) -> RoundSize:
     rounds = {"design": "sign", "policy": "eliminate", "rated": 30, "own_questions": True, "expected_answers": 1}
     scenario = behind(**{**rounds, **changes})
-    return smallest_round(scenario.complete(), scenario.mechanism)
+    return smallest_round(scenario.complete())
 
 
 def test_the_record_says_why_rounds_are_no_smaller() -> None:

@@ -10,7 +10,7 @@ from evidence import size
 from runs import here
 
 from coordinator.protocol.errors import BlindrecError
-from coordinator.protocol.mechanism import MechanismKind
+from scenarios.config.custom_kinds import MechanismKind
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario

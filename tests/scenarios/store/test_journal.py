@@ -16,7 +16,6 @@ from runs import Command, small
 
 from actors.database import LONGEST_LOG, Chain, Database
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import as_kind
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.rounds.rounds import Round
@@ -36,12 +35,7 @@ KINDS: list[dict[str, Any]] = [
         for name, half in registered_mechanisms().items()
         for policy in half.policies_with(half.settings())
     ),
-    *(
-        {"design": name, **told}
-        for name, half in registered_mechanisms().items()
-        for told in variants(as_kind(half))
-        if told
-    ),
+    *({"design": name, **told} for name, half in registered_mechanisms().items() for told in variants(half) if told),
     {"design": mechanisms.OUE()},
     {"epsilon": "1/3"},
     {"policy": "eliminate", "epsilon": "inf"},

@@ -21,6 +21,7 @@ from coordinator.protocol.errors import AgreementError, InputError, WithheldErro
 from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, Stay, schedule_of
 from coordinator.protocol.trust import OPENER
 from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
+from scenarios.config.custom_kinds import design_of
 from scenarios.config.planned_periods import arriving_items
 from scenarios.config.resolve import resolve
 from scenarios.data.populations import liked_share, populate
@@ -355,7 +356,7 @@ def test_devices_and_shuffler_refuse_what_is_no_round_of_their_plan(tmp_path: Pa
     )
     openings, size = agreement.openings(OPENER), int(first.parameters["chosen"])
     settings = resolved.scenario.settings.model_copy(update={"chosen": size + 1})
-    design = resolved.mechanism.design(settings, resolved.world)
+    design = design_of(settings, resolved.world)
     larger = agreement.stamped(
         replace(design.query(round_number=0, public_seed=first.public_seed, epsilon=first.epsilon), period=1)
     )

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POSTERIOR, as_kind
+from coordinator.protocol.mechanism import POSTERIOR
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.trust_models import LOCAL, TWO_SERVERS
 from scenarios.config.mechanism_settings import variants
@@ -70,7 +70,7 @@ def row_of(made: DesignPlan, **named: Any) -> dict[str, Any]:
 def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     """But for those of two servers, whose noise is that of a central promise."""
     every = candidates(Scenario())
-    halves = [as_kind(half) for half in registered_mechanisms().values() if half.trust != TWO_SERVERS]
+    halves = [half for half in registered_mechanisms().values() if half.trust != TWO_SERVERS]
     assert {one.design for one in every} == {half.name for half in halves}
     for half in halves:
         for variant in variants(half):
