@@ -94,13 +94,14 @@ OF_LADDER = """\
 | {{ name }} | {{ "%g" | format(reached(name, 1).delta or 0) }} |
 {%- for epsilon in (0.5, 1, 2, 4) %} {{ needed(reached(name, epsilon)) }} |{% endfor %}
 {% endfor %}
-If the shuffler lies, epsilon {{ left("set (12 reports)") }} is left of 12 reports of a device at epsilon 1. With one
-report of each it takes {{ people("shuffled: set (few likes)", 1) }} people, and {{ left("set (few likes)") }} is left.
+If the shuffler of {{ "{:,}".format(10 * file) }} people lies, epsilon {{ left("set (12 reports)") }} is left of 12
+reports at epsilon 1, and {{ left("set (few likes)") }} of one, which takes {{ people("shuffled: set (few likes)", 1) }}
+people.
 Pairs of items, for lists of each device's own taste, gain most: with {{ "{:,}".format(100 * file) }} people their NDCG
 is {{ ndcg("shuffled: pairs", 1, 100) }} under a shuffler, {{ ndcg("two-servers: pairs with EASE", 1, 100) }} with two
 servers and {{ ndcg("local: pairs", 1, 100) }} locally; popularity without privacy has {{ ndcg("none: popularity") }}.
-Brackets are intervals of 95 %; epsilon is about one person's ratings replaced by any others, and fails with probability
-delta.
+Brackets are intervals of 95 %. Replacing one person's ratings by others raises no chance p above
+e^epsilon p + delta.
 """
 """README's table of the ladder's rungs, and what README says of it."""
 OF_LIARS = """\

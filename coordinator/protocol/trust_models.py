@@ -24,6 +24,7 @@ class TrustModel:
     short: str = ""  # At a curve, and over rows of a plan
     party: str = ""  # Who is trusted
     task: str = ""  # What for
+    noise: str = ""  # What for, unless devices add the noise
     sees: str  # Who sees what
     left: str = ""  # What is left if who is trusted lies
     central: bool = False  # Whether epsilon is about what is published, not about a device's own answers
@@ -41,7 +42,7 @@ class TrustModel:
     @property
     def trusted(self) -> str:
         """Who is trusted with what."""
-        return f"{self.party}, which {self.task}" if self.central else self.party
+        return f"{self.party}, which {f'{self.task} {self.noise}'.strip()}" if self.central else self.party
 
     def guarantee(self, *, epsilon_local: float | None = None, honest: int = 0) -> dict[str, str]:
         """Say who is trusted with what, and what is left if that is misplaced, as results and verdicts have it.
@@ -52,7 +53,7 @@ class TrustModel:
         if epsilon_local is not None:
             left += f": {epsilon_local:.6g} nats of local differential privacy"
         if honest:
-            trusted += f", and {honest:,} devices, which must add their noise"
+            trusted = f"{self.party}, which {self.task}, and {honest:,} devices, which must add their noise"
             left = f"if one opens other sums than was agreed, what devices add is too little noise; {_COLLUDE}"
         return {"trusted": trusted, "if_trust_fails": left}
 
@@ -87,6 +88,7 @@ TRUST = {
             short="two servers",
             party="one of 2 servers",
             task="must keep its shares to itself",
+            noise="and add its noise",
             sees="each server sees shares that look random; everybody, noisy totals",
             left=f"if one lies, the other's noise still protects; {_COLLUDE}",
             central=True,
@@ -98,7 +100,7 @@ TRUST = {
             name=SHUFFLED,
             short="shuffler",
             party="a shuffler",
-            task="must not tell who sent which report",
+            task="must not tell who sent which report, and must let only counted devices in",
             sees="the server sees reports without senders; the shuffler, senders without reports",
             left="if the shuffler tells, each device's own noise is left",
             central=True,

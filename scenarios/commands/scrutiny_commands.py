@@ -427,7 +427,7 @@ def show_composition(console: Console, result: "Composition") -> None:
     surest = f"{result.belief_at_most:.8g}"
     remark(
         console,
-        f"who sees all of it, from even odds, is at most {surest} sure of a history, but for delta",
+        f"of two equally likely histories, who sees all of it tells the true one at most {surest} of the time",
         f"{PERSON_PERIOD}: one person's ratings of one period are replaced",
         f"{result.unit}: one person's ratings of all periods are replaced",
         TRUST[result.trust_model].left,

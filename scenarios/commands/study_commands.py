@@ -276,7 +276,8 @@ person can be, and what protection is left if the trusted party lies; then the p
   once      everybody answers once, on arrival
   split     everybody answers in every period, with equal shares of epsilon
   rotate    everybody answers once, in one of the periods
-  front     most of the budget in the first period, then enough to renew what ages
+  front     more in the first period, then what renews what ages: of epsilon, or
+            locally of people, who answer once
   stay:L    everybody answers in L periods from arrival on, then is silent
 
 Without a file the study uses a synthetic world in which shares of likes drift. A file needs times: the study goes

@@ -64,7 +64,8 @@ class TrustSettings(ExperimentScenario):
     )
     delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description=f"P(the promise of a shuffler or of two servers fails), at most 1 / answers [{DELTA_IN_WORDS}].",
+        description="Shuffled, or two servers: what chances may exceed e^epsilon times the neighbours' by, at most 1 / "
+        f"answers [{DELTA_IN_WORDS}].",
     )
     expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
@@ -193,7 +194,8 @@ class PolicySettings(ExperimentScenario):
         description="Adaptive policies stop, and count items as decided, at this P(all labels right) [0.95].",
     )
     answers_per_device: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="Most queries m that a device answers, at epsilon / m each [1]."
+        default=1,
+        description="Most queries m that a device answers; epsilon covers all, locally at epsilon / m each [1].",
     )
     pool_size: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
@@ -201,7 +203,8 @@ class PolicySettings(ExperimentScenario):
     )
     assume_malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Policy eliminate with sign sensing: decisions must withstand this share of liars [0].",
+        description="Share of liars that policy eliminate with sign sensing must withstand; otherwise, shuffled or if "
+        "devices add noise for two servers, who hide nobody [0].",
     )
     most_rounds: Annotated[int, Field(ge=1)] = Field(
         default=MOST_ROUNDS, description=f"Stop an adaptive policy after this many rounds [{MOST_ROUNDS}]."

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.setting import GroupGuarantee
     from coordinator.server.rounds.state import Ask, Counts
 
-CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of what a shuffler hands on of its round"
+CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of all that a shuffler hands on"
 LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]
 STEP = Fraction(1, 10)  # Local epsilons that are compared lie so far apart [nats]: sizes of rounds by a tenth
 

@@ -15,7 +15,12 @@ NEIGHBOURS: Column[Any] = Column(
     "which two sets of data epsilon compares: replace, one person's ratings by any others; or add-remove, one person "
     "more or less",
 )
-DELTA: Column[Any] = Column("delta", "", "probability that epsilon fails; null where nothing is guaranteed")
+DELTA: Column[Any] = Column(
+    "delta",
+    "",
+    "what the chance of an event may exceed e^epsilon times its chance with neighbouring data by; null where nothing "
+    "is guaranteed",
+)
 MECHANISM: Column[Any] = Column("mechanism", "mechanism", "what randomizes a device's answer")
 EPSILON: Column[Any] = Column(
     "epsilon", "epsilon [nats]", 'privacy parameter of what the untrusted party sees, in nats; "inf" is no noise'

@@ -40,12 +40,12 @@ KINDS: Mapping[str, PromiseText] = {
     ),
     SHUFFLED: _of_model(
         SHUFFLED,
-        "epsilon bounds what the reports tell, but for a small probability delta",
+        "epsilon bounds what the reports tell, up to a small delta that is added to chances",
         f"A shuffler that says who sent what, devices that stayed away or are the attacker's, {_FAILS}",
     ),
     TWO_SERVERS: _of_model(
         TWO_SERVERS,
-        "epsilon bounds what the totals tell, but for a small probability delta where the rows have one",
+        "epsilon bounds what the totals tell, up to a small delta that is added to chances where the rows have one",
         f"Servers that put their shares together, {_FAILS}",
     ),
     CURATOR: _of_model(
@@ -56,7 +56,7 @@ KINDS: Mapping[str, PromiseText] = {
     ),
     "approximate": _of_model(
         CURATOR,
-        "the noise is Gaussian: the bound by epsilon holds but for a small probability delta",
+        "the noise is Gaussian: epsilon bounds chances up to a small delta that is added to them",
         f"The trusted party itself, {_FAILS}",
     ),
     "silent": PromiseText(

@@ -344,7 +344,7 @@ def right_at_most(epsilon: float | None, delta: float = 0.0, *, neighbours: str 
     epsilon
         Of one asking [nats]; None where nothing is promised.
     delta
-        Chance that this fails.
+        What chances may exceed ``e^epsilon`` times the neighbours' by.
     neighbours
         ``replace``: two histories are neighbours. ``add-remove``: from one to the other are two steps, which take
         ``2 epsilon`` and ``(1 + e^epsilon) delta``.
@@ -482,7 +482,7 @@ class AdviceGoal:
 
     def _too_few(self, steps: Sequence["LadderStep"]) -> tuple[Case, str, list[str]]:
         top = max(steps, key=lambda step: step.share.value)
-        most = f"the most is {share_text(top.share, self.share)}, with {top.model.party}."
+        most = f"of the table the best has {share_text(top.share, self.share)}, with {top.model.party}."
         if all(step.needed.value is None for step in steps):
             headline = f"No rung reaches {self.text} at epsilon {self.epsilon:g} with up to {short(self.most)} people: "
             remedy = "Ask for less (--worth), for a larger epsilon, or for volunteers."
@@ -498,7 +498,9 @@ class AdviceGoal:
         if enough and enough.model.central:
             left, times = enough.model.left, times_text(enough.rung.right_if_they_lie or 1.0)
             if enough.rung.key == SHUFFLED:
-                left += f": a guess is right {times if times == ALWAYS else f'up to {times} times'}"
+                left += (
+                    ": a guess may always be right" if times == ALWAYS else f": a guess is right up to {times} times"
+                )
             beside.append(sentences(left))
         if perhaps:
             names = " or ".join(f"{step.model.party} ({share_text(step.share, self.share)})" for step in perhaps[::-1])
@@ -569,7 +571,7 @@ def _guesses_text(at: AtEpsilon) -> str:
         "most; a coin, 50 of 100."
     )
     if not any(rung.risks for rung in at.rungs):
-        return f"Guess right: {bound}"
+        return f"Right at most: {bound}"
     upwards = any(MARKS.get(risk.how) for rung in at.rungs for risk in rung.risks if risk.view == "holds")
     return (
         f"At most: {bound} Whose: how often of 100 the best attack does, of two people's histories"
@@ -586,7 +588,7 @@ def answer_table(answer: Answer, at: AtEpsilon) -> tuple[tuple[str, ...], list[l
         *(_line(answer, rung, measured=measured) for rung in at.rungs),
         *_without_privacy(answer, measured=measured),
     ]
-    return (*columns, "at most" if measured else "guess right", "if they lie"), lines
+    return (*columns, "at most" if measured else "right at most", "if they lie"), lines
 
 
 def answer_frame(result: Mapping[str, Any]) -> "pd.DataFrame":

@@ -210,10 +210,7 @@ def _trust_of(request: PlanRequest) -> dict[str, Any]:
     if trust == LOCAL:
         return {}
     if request.ratings is not None:
-        raise InputError(
-            f"trust is {trust}, and a plan for a file is about advice without trust; leave --ratings out, or see "
-            "blindrec compare --trust-models ladder"
-        )
+        raise InputError(f"trust is {trust}, but a plan for a file shows every rung; leave --trust or --ratings out")
     if parse_epsilon(1 if request.epsilon is None else request.epsilon) is None:
         raise InputError("epsilon is inf; a central promise is about a finite one")
     if trust == TWO_SERVERS and "expected_answers" in options and request.settings.get("noise") != "devices":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -29,6 +28,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
 from coordinator.protocol.randomizers import Randomizer
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, UPWARDS
+from scenarios.studies.answer import right_at_most
 from scenarios.studies.scrutiny.mechanism_under_test import RUN, Choice
 from scenarios.studies.scrutiny.shuffling import (
     best_sizes,
@@ -81,8 +81,8 @@ class Composition:
 
     @property
     def belief_at_most(self) -> float:
-        """The surest belief in a history, from even odds, of who sees all that is told, but for delta."""
-        return 1 / (1 + math.exp(-self.epsilon_horizon))
+        """How often at most a guess of who sees all that is told is right, of two equally likely histories."""
+        return right_at_most(self.epsilon_horizon, 0.0 if self.trust_model == LOCAL else self.delta)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
