@@ -482,7 +482,7 @@ class AdviceGoal:
 
     def _too_few(self, steps: Sequence["LadderStep"]) -> tuple[Case, str, list[str]]:
         top = max(steps, key=lambda step: step.share.value)
-        most = f"of the table the best has {share_text(top.share, self.share)}, with {top.model.party}."
+        most = f"the best of the table has {share_text(top.share, self.share)}, with {top.model.party}."
         if all(step.needed.value is None for step in steps):
             headline = f"No rung reaches {self.text} at epsilon {self.epsilon:g} with up to {short(self.most)} people: "
             remedy = "Ask for less (--worth), for a larger epsilon, or for volunteers."

@@ -68,7 +68,7 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         [LOW, curve(CURATOR, {1000: 0.16, 2000: 0.17, 4000: 0.19})],
         "too few people",
         (
-            "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the most is 80 % [80, "
+            "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the best of the table has 80 % [80, "
             "80], with a curator. Trusting a curator would take 2.8k [2.8k, 2.8k] people. Trusting nobody would take "
             "79k [79k, 79k] people."
         ),
