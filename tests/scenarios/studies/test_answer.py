@@ -68,17 +68,17 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         [LOW, curve(CURATOR, {1000: 0.16, 2000: 0.17, 4000: 0.19})],
         "too few people",
         (
-            "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the best of the table has 80 % [80, "
-            "80], with a curator. Trusting a curator would take 2.8k [2.8k, 2.8k] people. Trusting nobody would take "
-            "79k [79k, 79k] people."
+            "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the best of the "
+            "table has 80 % [80, 80], with a curator. Trusting a curator would take 2.8k [2.8k, 2.8k] people. Trusting "
+            "nobody would take 79k [79k, 79k] people."
         ),
     ),
     "out of reach": (
         [curve(LOCAL, {1000: 0.05, 10_000: 0.06})],
         "out of reach",
         (
-            "No rung reaches 90 % of your best list's worth at epsilon 1 with up to 10k people: with yours the most "
-            "is 25 % [25, 25], with nobody. Ask for less (--worth), for a larger epsilon, or for volunteers."
+            "No rung reaches 90 % of your best list's worth at epsilon 1 with up to 10k people: with yours "
+            "the best of the table has 25 % [25, 25], with nobody. Ask for less (--worth), for a larger epsilon, or for volunteers."
         ),
     ),
     "some without a guarantee": (
