@@ -78,7 +78,8 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         "out of reach",
         (
             "No rung reaches 90 % of your best list's worth at epsilon 1 with up to 10k people: with yours "
-            "the best of the table has 25 % [25, 25], with nobody. Ask for less (--worth), for a larger epsilon, or for volunteers."
+            "the best of the table has 25 % [25, 25], with nobody. Ask for less (--worth), for a larger "
+            "epsilon, or for volunteers."
         ),
     ),
     "some without a guarantee": (
