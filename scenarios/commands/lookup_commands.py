@@ -97,7 +97,8 @@ def data(
 
     def show() -> None:
         show_description(printed(), described, f"blindrec data {file.name}")
-        tell(record["remarks"], printed())
+        said = () if answer.result is None else answer.result["about_answer"]  # beside the answer
+        tell((line for line in record["remarks"] if line not in said), printed())
         if block_model:
             show_learnable(printed(), record["learnable"])
         answer.show(printed(), details=details)

@@ -571,7 +571,7 @@ def _guesses_text(at: AtEpsilon) -> str:
         "most; a coin, 50 of 100."
     )
     if not any(rung.risks for rung in at.rungs):
-        return f"Right at most: {bound}"
+        return f"At most: {bound}"
     upwards = any(MARKS.get(risk.how) for rung in at.rungs for risk in rung.risks if risk.view == "holds")
     return (
         f"At most: {bound} Whose: how often of 100 the best attack does, of two people's histories"
@@ -588,7 +588,7 @@ def answer_table(answer: Answer, at: AtEpsilon) -> tuple[tuple[str, ...], list[l
         *(_line(answer, rung, measured=measured) for rung in at.rungs),
         *_without_privacy(answer, measured=measured),
     ]
-    return (*columns, "at most" if measured else "right at most", "if they lie"), lines
+    return (*columns, "at most", "if they lie"), lines
 
 
 def answer_frame(result: Mapping[str, Any]) -> "pd.DataFrame":

@@ -143,8 +143,8 @@ def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Openi
 
 
 def _command(values: Mapping[str, Any]) -> str:
-    """Return the command that compares the same file in full."""
-    rest = {name: value for name, value in values.items() if name not in {"ratings", *TARGET}}
+    """Return the command that compares the same file in full, for the same target."""
+    rest = {name: value for name, value in {**TARGET, **values}.items() if name != "ratings"}
     flags = (
         f"--{name.replace('_', '-')} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
         for name, value in rest.items()

@@ -82,7 +82,7 @@ class Composition:
     @property
     def belief_at_most(self) -> float:
         """How often at most a guess of who sees all that is told is right, of two equally likely histories."""
-        return right_at_most(self.epsilon_horizon, 0.0 if self.trust_model == LOCAL else self.delta)
+        return right_at_most(self.epsilon_horizon, self.delta)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

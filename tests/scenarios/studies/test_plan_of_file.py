@@ -49,7 +49,10 @@ def test_data_and_plan_give_the_answer_of_a_comparison(tastes: Path, blindrec: C
     assert compared["answer"]["people"] == 3000
     shown = blindrec("data", tastes, "--people", 3000)
     assert "with your 3,000 people" in shown.words
-    assert f"the best list without privacy: blindrec compare {tastes.name} --people 3000" in shown.words
+    assert (
+        f"the best list without privacy: blindrec compare {tastes.name} --worth 0.95 --of popularity --people"
+        in shown.words
+    )
 
 
 def test_the_best_list_without_privacy_is_looked_for_where_shares_are_of_it(
