@@ -28,7 +28,9 @@ EPSILON: Column[Any] = Column(
 USERS: Column[Any] = Column("users", "users", "devices that are simulated, or that are needed")
 ITEMS: Column[Any] = Column("items", "items", "items that are asked about")
 SEED: Column[Any] = Column("seed", "", "first seed, from which every random number follows", Average.FIRST)
-ANSWERED: Column[Any] = Column("answered", "answered", "devices whose answers were used", Average.COUNT)
+ANSWERED: Column[Any] = Column(
+    "answered", "answered", "answers that were used; a device may give several", Average.COUNT
+)
 REFUSED: Column[Any] = Column(
     "refused",
     "refused",

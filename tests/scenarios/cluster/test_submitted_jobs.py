@@ -174,7 +174,7 @@ def test_a_job_is_left_looked_at_scraped_and_stopped(cluster: Cluster) -> None:
         assert following.stdout
         found = (re.search(r"scraped at (http\S+)", line) for line in following.stdout)
         address = next(one[1] for one in found if one)
-        assert any("devices answered" in line for line in following.stdout)  # up to the first such line
+        assert any("answers are in" in line for line in following.stdout)  # up to the first such line
         assert holds_within(PATIENCE, lambda: scraped(address).get("ray_blindrec_asked", 0.0) > 0)
         names = {f"ray_{name}" for field, (name, _) in GAUGES.items() if field != "undecided"}
         assert scraped(address).keys() == names
@@ -184,5 +184,5 @@ def test_a_job_is_left_looked_at_scraped_and_stopped(cluster: Cluster) -> None:
     assert "blindrec: interrupted; " in rest  # it had the time to say so
     assert line.startswith(f"blindrec: job {job} was stopped")
     watched = cluster.blindrec("watch", job)
-    assert (watched.code, "of 20,000,000 devices" in watched.out) == (3, True)
+    assert (watched.code, "of 20,000,000 answers" in watched.out) == (3, True)
     assert watched.err.startswith(f"blindrec: job {job} was stopped")
