@@ -1,12 +1,11 @@
 """SQLite files: one process at a time uses one, a commit is on the disk, and rows have the digest of those before.
 
 Torn writes, full disks and two processes are left to SQLite. What it does not promise is that a file was not changed
-by others: the rows' digests, and the number of commits in its log, show that.
+by others: the rows' digests, and the frames at the end of its log, show that.
 """
 
 import errno
 import hashlib
-import itertools
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -120,9 +119,9 @@ class Database:
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is damaged or of another owner."""
         schema = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
-        whole = _whole_commits(self._log)
         # What a dead process wrote, and did not live to wait for, is on the disk from here on
-        if whole is None or whole > connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]:
+        frames = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+        if not _ends_whole(self._log, max(frames, 0)):
             raise self.damaged("in its log")
         self._empty_log(connection)
         if (complaint := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
@@ -158,7 +157,7 @@ class Database:
         """Make errors of SQLite and of the system the kind's error, in one line."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise self._error_of(error) from None
 
     @contextmanager
@@ -176,13 +175,15 @@ class Database:
             if self._log.exists() and self._log.stat().st_size > LONGEST_LOG:
                 with suppress(sqlite3.Error):  # what was committed stays so, and the next commit tries again
                     self._empty_log(connection)
-        except sqlite3.Error as error:
-            if _code(error) in _UNUSABLE:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            if not isinstance(error, UnicodeDecodeError) and _code(error) in _UNUSABLE:
                 raise OSError(errno.EIO, _reason(error)) from None
             raise self._error_of(error) from None
 
-    def _error_of(self, error: sqlite3.Error | OSError) -> BlindrecError:
+    def _error_of(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> BlindrecError:
         noun = f"{self.kind.noun} {self.path}"
+        if isinstance(error, UnicodeDecodeError):  # SQLite quotes the file where it complains
+            return self.damaged("in its list of tables")
         if isinstance(error, OSError) or _code(error) in _UNUSABLE:
             return self.kind.error(f"{noun} cannot be used ({_reason(error)}); look after its disk")
         return self.in_use() if _code(error) == sqlite3.SQLITE_BUSY else self.damaged(f"({error})")
@@ -301,29 +302,32 @@ def _digest(before: bytes, row: Sequence[Any]) -> bytes:
     return hasher.digest()
 
 
-def _whole_commits(log: Path) -> int | None:
-    """Return after how many frames of a log its last whole commit ends, intact or not; None without a right head."""
-    # SQLite takes a frame with a wrong checksum for the end of what was written. A commit that is there as a whole was
-    # written as a whole, so that its frames, and those before it, were changed later if SQLite does not know them.
+def _ends_whole(log: Path, frames: int) -> bool:
+    """Return whether a log holds, behind the frames that SQLite takes, no more than the beginning of a commit."""
+    # SQLite takes a frame with a wrong checksum for the end of what was written. Commits are written one behind the
+    # other into a log that was empty, so that a frame that is there as a whole and is not as it was written, or ends a
+    # commit, was changed later: SQLite would have taken it, and those behind it.
     # https://www.sqlite.org/fileformat2.html#walformat
-    last = 0
     with suppress(FileNotFoundError), open_regular(log) as file:
         if len(head := file.read(32)) < 32:
-            return 0
-        if _checksum(head[:24], "big" if head[3] & 1 else "little") != head[24:]:
-            return None
-        size = 24 + int.from_bytes(head[8:12])
-        for number in itertools.count(1):
-            if len(frame := file.read(size)) < size:
-                break
-            if frame[8:16] == head[16:24] and any(frame[4:8]):
-                last = number
-    return last
+            return not frames
+        order: Literal["big", "little"] = "big" if head[3] & 1 else "little"
+        size, last = 24 + int.from_bytes(head[8:12]), head[24:]
+        if _checksum(head[:24], order) != last:
+            return False
+        if frames:
+            file.seek((frames - 1) * size, os.SEEK_CUR)
+            last = file.read(size)[16:24]
+        while len(frame := file.read(size)) == size and any(frame[:24]):  # zeros were never written
+            last = _checksum(frame[:8] + frame[24:], order, last)
+            if any(frame[4:8]) or (frame[8:16], frame[16:24]) != (head[16:24], last):
+                return False
+    return True
 
 
-def _checksum(content: bytes, order: Literal["big", "little"]) -> bytes:
-    """Return the checksum that the head of a log has of itself."""
-    low = high = 0
+def _checksum(content: bytes, order: Literal["big", "little"], before: bytes = bytes(8)) -> bytes:
+    """Return the checksum that the head of a log has of itself, and a frame of itself and of all before."""
+    low, high = int.from_bytes(before[:4]), int.from_bytes(before[4:])
     for at in range(0, len(content), 8):
         low = (low + int.from_bytes(content[at : at + 4], order) + high) & 0xFFFFFFFF
         high = (high + int.from_bytes(content[at + 4 : at + 8], order) + low) & 0xFFFFFFFF

@@ -129,6 +129,21 @@ def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
                 assert spent_after(tmp_path, {**files, name: flipped}) in (None, 1), (name, place)
 
 
+def test_no_bit_at_the_head_of_its_last_frame_is_changed_in_silence(tmp_path: Path) -> None:
+    """Of the pages after the commit, and of the salts of the log: SQLite takes each for the end of what was written."""
+    devices = cohort(tmp_path)
+    for number in range(2):
+        devices.answer(query(number, Fraction(1, 2)), 0, 60)
+    files = tree(tmp_path)
+    (name,) = (name for name in files if name.endswith("-wal"))
+    good = files[name]
+    head = len(good) - 24 - int.from_bytes(good[8:12])
+    assert spent_after(tmp_path, files) == 1
+    for place, bit in product(range(head + 4, head + 16), range(8)):
+        flipped = good[:place] + bytes([good[place] ^ 1 << bit]) + good[place + 1 :]
+        assert spent_after(tmp_path, {**files, name: flipped}) is None, (place - head, bit)
+
+
 def spent_after(folder: Path, files: dict[str, bytes]) -> Fraction | None:
     """What every device spent, as files tell it; None where they are refused."""
     keeper_on(folder).close()
