@@ -135,9 +135,13 @@ class Simulated:
         return ends[0], ends[1]
 
 
-@lru_cache(maxsize=64)
 def simulated(planned: ResolvedRun) -> Simulated | None:
     """Return the measured information in a block model; None if moments give it, or nothing can be measured."""
+    return _simulated(planned, min(max(MOST_SIMULATED // (USERS * planned.world.items), FEWEST), MOST))
+
+
+@lru_cache(maxsize=64)
+def _simulated(planned: ResolvedRun, seeds: int) -> Simulated | None:
     # Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
     if planned.moments is not None:
         return None
@@ -145,7 +149,6 @@ def simulated(planned: ResolvedRun) -> Simulated | None:
     level = 2 * (planned.block.class_shares @ planned.block.like) - 1
     if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
         return None
-    seeds = min(max(MOST_SIMULATED // (USERS * planned.world.items), FEWEST), MOST)
     for seed in range(seeds):
         sample = {"users": USERS, "seed": scenario.seed + seed}
         once = {"policy": "one-round", "answers_per_device": 1}
