@@ -72,7 +72,9 @@ class ProgressSnapshot:
             "run": self.run,
             rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
             self.unit: f"{self.count:,} of {'at most ' if self.planned is None else ''}{self.total:,}",
-            "answers": None if self.answers is None else f"{self.answers:,} in {rounds} that are over",
+            "kept" if self.unit == "answers" else "answers": None
+            if self.answers is None
+            else f"{self.answers:,} in {rounds} that are over",
             "refused": None if self.refused is None else f"{self.refused:,}",
             "epsilon spent": None
             if self.epsilon is None

@@ -67,7 +67,8 @@ def test_a_run_that_goes_on(killed: Path, blindrec: Command) -> None:
     assert mark
     assert found.snapshot.run == mark.run
     rows = dict(line.split("  ", 1) for line in blindrec("status", killed).out.splitlines())
-    assert (rows["rounds"].strip(), rows["devices"].strip()) == ("2 of 3 over", "1,200 of 1,800")
+    assert (rows["rounds"].strip(), rows["answers"].strip()) == ("2 of 3 over", "1,200 of 1,800")
+    assert rows["kept"].strip() == "1,200 in rounds that are over"
     assert {path: path.stat().st_mtime_ns for path in killed.rglob("*")} == before
 
 
