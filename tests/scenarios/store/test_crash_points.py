@@ -369,7 +369,7 @@ def main(place: str, *names: str) -> None:
     sys.stdout.write(json.dumps(told))
 
 
-TRIED = {"run": 50, "repeat": 18, "resume": 50, "sweep": 18, "online": 17, "two-tier": 12}
+TRIED = {"run": 50, "repeat": 17, "resume": 50, "sweep": 18, "online": 17, "two-tier": 10}
 """Different states at least: all that cuts of a run and of a sweep leave, and some of the others."""
 
 
