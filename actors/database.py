@@ -111,6 +111,9 @@ class Database:
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
             self._check(connection)
+        except UnicodeDecodeError:  # SQLite quotes the file where it complains, which is no text then
+            connection.close()
+            raise self.damaged("in its list of tables") from None
         except BaseException:
             connection.close()
             raise
@@ -157,7 +160,7 @@ class Database:
         """Make errors of SQLite and of the system the kind's error, in one line."""
         try:
             yield
-        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._error_of(error) from None
 
     @contextmanager
@@ -175,15 +178,13 @@ class Database:
             if self._log.exists() and self._log.stat().st_size > LONGEST_LOG:
                 with suppress(sqlite3.Error):  # what was committed stays so, and the next commit tries again
                     self._empty_log(connection)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            if not isinstance(error, UnicodeDecodeError) and _code(error) in _UNUSABLE:
+        except sqlite3.Error as error:
+            if _code(error) in _UNUSABLE:
                 raise OSError(errno.EIO, _reason(error)) from None
             raise self._error_of(error) from None
 
-    def _error_of(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> BlindrecError:
+    def _error_of(self, error: sqlite3.Error | OSError) -> BlindrecError:
         noun = f"{self.kind.noun} {self.path}"
-        if isinstance(error, UnicodeDecodeError):  # SQLite quotes the file where it complains
-            return self.damaged("in its list of tables")
         if isinstance(error, OSError) or _code(error) in _UNUSABLE:
             return self.kind.error(f"{noun} cannot be used ({_reason(error)}); look after its disk")
         return self.in_use() if _code(error) == sqlite3.SQLITE_BUSY else self.damaged(f"({error})")

@@ -95,8 +95,8 @@ OF_LADDER = """\
 {%- for epsilon in (0.5, 1, 2, 4) %} {{ needed(reached(name, epsilon)) }} |{% endfor %}
 {% endfor %}
 If the shuffler of {{ "{:,}".format(10 * file) }} people lies, epsilon {{ left("set (12 reports)") }} is left of 12
-reports at epsilon 1, and {{ left("set (few likes)") }} of one, which takes {{ people("shuffled: set (few likes)", 1) }}
-people.
+reports a device at epsilon 1, and {{ left("set (few likes)") }} of one, which takes
+{{ people("shuffled: set (few likes)", 1) }} people.
 Pairs of items, for lists of each device's own taste, gain most: with {{ "{:,}".format(100 * file) }} people their NDCG
 is {{ ndcg("shuffled: pairs", 1, 100) }} under a shuffler, {{ ndcg("two-servers: pairs with EASE", 1, 100) }} with two
 servers and {{ ndcg("local: pairs", 1, 100) }} locally; popularity without privacy has {{ ndcg("none: popularity") }}.

@@ -402,7 +402,7 @@ class Agreement(Checked):
 
     def require_covered(self, query: Query) -> None:
         """Refuse a query under another agreement, or with a design that was not agreed."""
-        if query.agreement != self.digest:  # whose words would take a query's id
+        if query.agreement != self.digest:  # Words are made for a refusal alone: they take the digest of a query
             require_agreement(f"{query} was asked", query.agreement, self.digest)
         if self.designs and query.design not in self.designs:
             raise AgreementError(

@@ -196,7 +196,7 @@ def _run(tree: Any, arguments: list[str]) -> tuple[str | None, int]:
 
 _FILE = ("--dataset", "--data", "--file", "--input")
 # What other libraries call what some of our commands take, flags and arguments
-_ELSEWHERE = {
+_SYNONYMS = {
     "--design": ("--mechanism", "--algorithm", "--protocol"),
     "--ratings": _FILE,
     "file": ("--ratings", *_FILE),
@@ -218,7 +218,7 @@ def _explained(error: Any) -> str:
     from difflib import get_close_matches  # errors alone need it
 
     names = [name for parameter in error.ctx.command.params for name in parameter.opts]
-    meant = [name for name in names if flag in _ELSEWHERE.get(name, ())] or get_close_matches(flag, names, 1, 0.7)
-    guess = f"did you mean {meant[0] if meant[0][0] == '-' else 'the argument ' + meant[0]}? " if meant else ""
+    near = [name for name in names if flag in _SYNONYMS.get(name, ())] or get_close_matches(flag, names, 1, 0.7)
+    guess = f"did you mean {near[0] if near[0][0] == '-' else 'the argument ' + near[0]}? " if near else ""
     path = error.ctx.command_path.removeprefix(error.ctx.find_root().command_path)
     return f"{flag} is no flag of blindrec{path}; {guess}--help lists all"

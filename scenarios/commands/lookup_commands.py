@@ -97,8 +97,8 @@ def data(
 
     def show() -> None:
         show_description(printed(), described, f"blindrec data {file.name}")
-        said = () if answer.result is None else answer.result["about_answer"]  # beside the answer
-        tell((line for line in record["remarks"] if line not in said), printed())
+        repeats = () if answer.result is None else answer.result["about_answer"]  # which stand beside the answer
+        tell((line for line in record["remarks"] if line not in repeats), printed())
         if block_model:
             show_learnable(printed(), record["learnable"])
         answer.show(printed(), details=details)

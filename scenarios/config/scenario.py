@@ -203,8 +203,8 @@ class PolicySettings(ExperimentScenario):
     )
     assume_malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Share of liars that policy eliminate with sign sensing must withstand; otherwise, shuffled or if "
-        "devices add noise for two servers, who hide nobody [0].",
+        description="Assumed share of liars: decisions of policy eliminate with sign sensing withstand it; behind a "
+        "shuffler, or where devices add noise for two servers, they hide nobody [0].",
     )
     most_rounds: Annotated[int, Field(ge=1)] = Field(
         default=MOST_ROUNDS, description=f"Stop an adaptive policy after this many rounds [{MOST_ROUNDS}]."

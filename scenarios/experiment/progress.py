@@ -67,13 +67,13 @@ class ProgressSnapshot:
     def rows(self, now: float | None = None) -> dict[str, str]:
         """Return the rows to show, in words and with units, by name."""
         rounds, of = ROUNDS.get(self.kind, "rounds"), "" if self.planned is None else f" of {self.planned:,}"
-        kept = "kept" if self.unit == "answers" else "answers"
+        label = "kept" if self.unit == "answers" else "answers"
         labels = {
             "command": self._command(),
             "run": self.run,
             rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
             self.unit: f"{self.count:,} of {'at most ' if self.planned is None else ''}{self.total:,}",
-            kept: None if self.answers is None else f"{self.answers:,} in {rounds} that are over",
+            label: None if self.answers is None else f"{self.answers:,} in {rounds} that are over",
             "refused": None if self.refused is None else f"{self.refused:,}",
             "epsilon spent": None
             if self.epsilon is None

@@ -153,8 +153,8 @@ def _run_filled(
     answers = population.ratings.users * scenario.answers_per_device
     if resolved.asking is not None:
         answers = sum(part.stop - part.first for part in resolved.asking.rounds)
-    several = {"done": "answers are in", "unit": "answers"} if answers > population.ratings.users else {}
-    with running.progress(answers, filled.seed, **several) as report:
+    units = {"done": "answers are in", "unit": "answers"} if answers > population.ratings.users else {}
+    with running.progress(answers, filled.seed, **units) as report:
         ran = run(
             scenario,
             running.session,
