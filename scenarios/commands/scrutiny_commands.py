@@ -353,22 +353,26 @@ def compose(
         float | None, typer.Option(help=f"Delta, the same for one period and for all; 0 adds up [{DELTA_IN_WORDS}].")
     ] = None,
     design: Annotated[
-        str, typer.Option(help='Behind a shuffler: a mechanism\'s name, your own package.module:Name, or "any".')
-    ] = "set",
-    users: Annotated[int, typer.Option(help="Behind a shuffler: honest users that answer every period.")] = 10_000,
+        str | None,
+        typer.Option(help='Behind a shuffler: a mechanism\'s name, your own package.module:Name, or "any" [set].'),
+    ] = None,
+    users: Annotated[int, typer.Option(help="Honest users that answer every period.")] = 10_000,
     setting: Annotated[
         list[str] | None, typer.Option(help="A setting of the design, name=value; repeat for several [its default].")
     ] = None,
-    items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 200,
+    items: Annotated[int | None, typer.Option(help="Behind a shuffler: items of the catalogue [200].")] = None,
     rated: Annotated[
         int | None,
         typer.Option(
-            help="Items that a device rated, typically [20, or all]. For sums: likes of a person, for discrete noise "
-            "[continuous Gaussian noise]."
+            help="Behind a shuffler: items that a device rated, typically [20, or all]. For sums: likes of a person, "
+            "for discrete noise [continuous Gaussian noise]."
         ),
     ] = None,
     own_questions: Annotated[
-        bool, typer.Option("--own-questions", help="Devices draw their questions from private coins, and report them.")
+        bool,
+        typer.Option(
+            "--own-questions", help="Behind a shuffler: devices draw questions from private coins, and report them."
+        ),
     ] = False,
     json: Json = None,
 ) -> None:

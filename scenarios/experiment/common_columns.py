@@ -119,7 +119,8 @@ IN_TABLES = {
     "epsilon_horizon": "epsilon of all periods together, composed exactly, at the same delta as a period's",
     "epsilon_left": "what is left of epsilon over all periods if trust fails; null where nothing is",
     "period": "which period of time, from 1",
-    "spent": "the most that a device had spent by the end of a period, by what it was asked [nats]",
+    "spent": "the most that a device had spent by the end of a period, by what it was asked [nats]: of its local "
+    "epsilon, and of sums of the central one",
     "withheld": "that nothing of a period was learned, because too few devices answered; its share stays spent",
     "error": "held-out error after an iteration",
 }

@@ -96,10 +96,10 @@ def composed(
     *,
     epsilon_horizon: Fraction | float | str | None = None,
     delta: float | None = None,
-    design: str | Mechanism = "set",
+    design: str | Mechanism | None = None,
     users: int = 10_000,
     settings: Choice | None = None,
-    items: int = RUN.items,
+    items: int | None = None,
     rated: int | None = None,
     own_questions: bool = False,
 ) -> Composition:
@@ -118,8 +118,10 @@ def composed(
         Instead: the epsilon of all periods [nats]; a period's follows.
     delta : float, optional
         Of a period, and of the horizon alike; by default 1e-6, and at most ``1 / (10 users)``.
-    design, users, settings, items, own_questions
-        Behind a shuffler, as in `local_epsilon`: the mechanism, and honest devices that answer every period.
+    users : int
+        Honest devices that answer every period.
+    design, settings, items, own_questions
+        Behind a shuffler, as in `local_epsilon`: the mechanism, by default ``"set"``.
     rated : int, optional
         Behind a shuffler, items that a device rated. Of sums, likes of a person: the noise is then that of whole
         numbers, exactly, where it is else that of a normal law.
@@ -132,7 +134,7 @@ def composed(
     Raises
     ------
     InputError
-        If both epsilons are given, or the numbers are none.
+        If both epsilons are given, the numbers are none, or something is given that nothing depends on.
 
     Examples
     --------
@@ -148,8 +150,18 @@ def composed(
         )
     if trust not in UPWARDS:
         raise InputError(f"trust is {shown(trust)}; choose one of {', '.join(UPWARDS)}")
+    if trust != SHUFFLED:
+        only_shuffled = {"design": design, "settings": ", ".join(settings or ()) or None, "items": items}
+        only_shuffled |= {"own_questions": own_questions or None, "rated": rated if trust == LOCAL else None}
+        for field_name, value in only_shuffled.items():
+            if value is not None:
+                raise InputError(
+                    f"{field_name} is {shown(value)}, but with trust {trust} nothing depends on it; leave it out, or "
+                    f"choose trust {SHUFFLED}"
+                )
     require_whole("periods", periods, 1, MOST_ROUNDS)
-    size = shuffled_size(items, rated, users)
+    design = "set" if design is None else design
+    size = shuffled_size(RUN.items if items is None else items, rated, users)
     delta = default_delta(users) if delta is None else delta
     if delta and (type(delta) not in {int, float} or not 0 < delta < 1):
         raise InputError(f"delta is {shown(delta)}; give a number from 0 on and below 1, such as 1e-6")

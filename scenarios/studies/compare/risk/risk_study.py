@@ -154,9 +154,10 @@ def answer_frame(result: Row) -> pd.DataFrame:
 def show(console: Console, result: Row, title: str) -> None:
     """Print the table of each epsilon, and how to read it."""
     remark(console, *result["remarks"])
-    about = f"{result['users']:,} people, {result['items']:,} items, delta {result['delta']:g}"
+    about = f"{result['users']:,} people, {result['items']:,} items"
     for epsilon, lines in tables_of(result):
-        title = f"{result['ratings']}: right of 100 guesses; {about}; epsilon {epsilon:g}"
+        title = f"{result['ratings']}: right of 100 guesses; {about}; epsilon {epsilon:g}, delta {result['delta']:g}"
+        title += " (0 where nobody is trusted)"
         show_table(console, COLUMNS, lines, title=title, words=COLUMNS[:2], compact=True)
     attacked, others = result["people_attacked"], result["others_each"]
     remark(

@@ -83,9 +83,14 @@ def test_the_command_prints_a_unit_beside_every_epsilon(blindrec: Command) -> No
         ({"trust": "shuffled", "delta": 0.1}, "above 1 / 10000 devices"),
         ({"trust": "shuffled", "design": "maxsense"}, "shuffling hides nobody"),
         ({"trust": "curator", "rated": 0}, "likes of a person is 0"),
+        ({"rated": 5}, "rated is 5, but with trust local nothing depends on it"),
+        ({"trust": "curator", "items": 50}, "items is 50, but with trust curator nothing depends on it"),
+        ({"trust": "two-servers", "design": "set"}, "design is 'set', but with trust two-servers"),
+        ({"settings": {"padded": 20}}, "settings is 'padded', but with trust local"),
+        ({"own_questions": True}, "own_questions is True, but with trust local"),
     ],
 )
-def test_what_is_no_number_is_refused_in_a_line(options: dict[str, Any], words: str) -> None:
+def test_what_is_no_number_or_has_no_effect_is_refused_in_a_line(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words) as error:
         composed(**options)
     assert "\n" not in str(error.value)
