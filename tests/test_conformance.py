@@ -67,8 +67,8 @@ class TestEveryMechanism:
     def test_what_is_checked_held(
         self, examination: tuple[MechanismUnderTest, Check], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """False alarms: 1e-6 of a sampler and 1e-5 of a prediction. By default a sampler draws a fourth as often."""
-        monkeypatch.setattr(checks, "SAMPLED", size(checks.SAMPLED, checks.SAMPLED // 4))
+        """False alarms: 1e-6 of a sampler and 1e-5 of a prediction. By default a sampler draws an eighth as often."""
+        monkeypatch.setattr(checks, "SAMPLED", size(checks.SAMPLED, checks.SAMPLED // 8))
         subject, check = examination
         row = check.of(subject)
         assert row.verdict != FAILED, row.told
@@ -107,7 +107,7 @@ class TestEveryMechanism:
         self, case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Cohorts of one, of an odd number and of all; calls of 64 devices, and of few where many bits come back."""
-        scenario = small(**case, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=size(401, 131), seed=11)
+        scenario = small(**case, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=size(401, 67), seed=11)
         one = here(scenario)
         monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
         monkeypatch.setattr("coordinator.server.fleet.cohorts.MOST_BITS", 800)

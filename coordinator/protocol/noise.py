@@ -37,6 +37,7 @@ _REACH = 14  # Standard deviations beyond which a law is cut off, which counts a
 _STEPS = 1 << 12  # Steps of a public deviation between one and two
 _FINENESS = 24  # Places of a grid in one standard deviation of a loss
 _ROUNDED = 1e-12  # Share by which a delta is raised for each summand, for what its chances round
+_STEPS_OF_NEWTON = 8  # At most, for a tilt
 _DUST = 1e-15  # And by which an epsilon is lowered and losses are raised: several units in the last place
 
 
@@ -457,11 +458,12 @@ def lattice_delta(
     edge = (epsilon - offset) / grid
     if edge >= sum(count * int(places.max()) for places, _, count in summands):
         return 0.0
-    theta = _tilt(summands, edge)
+    laws = [(places, np.log(chances), count) for places, chances, count in summands]
+    theta = _tilt(laws, edge)
     # Tilted by exp(theta T) the sums that matter are the likeliest, and a small delta does not drown in rounding.
     tilted, log_mass, mean, variance, spread = list[Summand](), 0.0, 0.0, 0.0, 0.0
-    for places, chances, count in summands:
-        weights, logarithm = _tilted(places, chances, theta)
+    for places, logs, count in laws:
+        weights, logarithm = _tilted(places, logs, theta)
         middle = float(weights @ places)
         log_mass, mean = log_mass + count * logarithm, mean + count * middle
         variance += count * max(float(weights @ np.square(places - middle)), 1e-9)
@@ -480,32 +482,56 @@ def lattice_delta(
     beyond = math.inf
     for steps in (0, 2, 4, 8, 14):
         extra = theta + steps / math.sqrt(variance)
-        growth = sum(count * _tilted(places, chances, extra)[1] for places, chances, count in summands)
+        growth = sum(count * _tilted(places, logs, extra)[1] for places, logs, count in laws)
         beyond = min(beyond, math.exp(min(growth - extra * last, 700)))
     counts = sum(count for *_, count in summands)
     return min(1.0, delta * math.exp(1e-9 + rounded * counts) + beyond)
 
 
-def _tilted(places: Ints, chances: Floats, theta: float) -> tuple[Floats, float]:
-    """Return a law tilted by ``exp(theta x)``, and the logarithm of the mass that it had."""
-    logs = np.log(chances) + theta * places
+def _tilted(places: Ints, logs: Floats, theta: float) -> tuple[Floats, float]:
+    """Return a law, of which these are the logarithms, tilted by ``exp(theta x)``, and the logarithm of its mass."""
+    logs = logs + theta * places
     top = float(logs.max())
     weights = np.exp(logs - top)
     mass = float(weights.sum())
     return weights / mass, math.log(mass) + top
 
 
-def _tilt(summands: Sequence[Summand], edge: float) -> float:
+def _tilt(summands: Sequence[tuple[Ints, Floats, int]], edge: float) -> float:
     """Return theta >= 0 at which the tilted sums have their mean at ``edge``; 0 if it is above without."""
+    fails, holds = -math.inf, math.inf  # Between them nothing is known: the mean rises in theta
 
     def reaches(theta: float) -> bool:
-        return (
-            sum(count * float(_tilted(places, chances, theta)[0] @ places) for places, chances, count in summands)
-            >= edge
-        )
+        return theta >= holds or (theta > fails and missing(theta)[0] <= 0)
 
-    if reaches(0.0):
+    def missing(theta: float) -> tuple[float, float]:
+        nonlocal fails, holds
+        mean = variance = 0.0
+        for places, logs, count in summands:
+            weights = _tilted(places, logs, theta)[0]
+            middle = float(weights @ places)
+            mean, variance = mean + count * middle, variance + count * float(weights @ np.square(places - middle))
+        fails, holds = (fails, min(holds, theta)) if mean >= edge else (max(fails, theta), holds)
+        return edge - mean, variance
+
+    gap, variance = missing(0.0)
+    if gap <= 0:
         return 0.0
+    # Newton's steps come near, so that halving, whose result does not depend on them, looks at little more than its end
+    near = 0.0
+    for _ in range(_STEPS_OF_NEWTON):
+        near += gap / max(variance, 1e-9)
+        if not fails < near < min(holds, 1e3):
+            break
+        gap, variance = missing(near)
+    for theta in (near * (1 - 1e-9), near * (1 + 1e-9)):
+        if fails < theta < holds:
+            missing(theta)
+    return _halved(reaches)
+
+
+def _halved(reaches: Callable[[float], bool]) -> float:
+    """Return the least argument above 0, to 2^-31 of it, that reaches what all larger ones do, too."""
     low, high = 0.0, 1e-6
     while not reaches(high) and high < 1e3:
         low, high = high, 2 * high

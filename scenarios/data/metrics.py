@@ -1,7 +1,6 @@
 """Scores of results: item clusterings against the truth, lists against likes, and the worth of devices' advice."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -204,6 +203,7 @@ FEWEST_RATERS = 5  # Items with fewer ratings do not count for taste
 NOISE = 0.05  # Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise
 CHANCE, SHUFFLES = 0.001, 1999
 """The largest probability that shuffled labels explain as much, for an explanation to count; number of shuffles."""
+_AT_ONCE = 1 << 14  # Shuffled labels that are looked at together
 LEAST = 0.05  # The least share of the variance for an explanation to count: among many items chance explains far less
 
 
@@ -227,27 +227,30 @@ class Following:
 
 def share_between(values: Floats, cluster: Indices) -> float:
     """Return the share of the values' variance that lies between clusters (eta squared); 0 where there is none."""
-    return _shares_of(values, [cluster])[0]
+    return float(_shares_of(values, cluster[None])[0])
 
 
-def _shares_of(values: Floats, labellings: Iterable[Indices]) -> list[float]:
+def _shares_of(values: Floats, labellings: Indices2) -> Floats:
+    """Return the share of every row of labels, which are the same ones in another order."""
     if values.size == 0 or (spread := values.var()) == 0:
-        return [0.0 for _ in labellings]
-    shares, mean = [], values.mean()
-    for cluster in labellings:
-        sizes = np.bincount(cluster)
-        means = np.bincount(cluster, weights=values) / np.maximum(sizes, 1)
-        shares.append(float((sizes * (means - mean) ** 2).sum() / values.size / spread))
-    return shares
+        return np.zeros(len(labellings))
+    sizes, rows = np.bincount(labellings[0]), len(labellings)
+    keys = labellings + (sizes.size * np.arange(rows))[:, None]
+    sums = np.bincount(keys.ravel(), np.tile(values, rows), sizes.size * rows).reshape(rows, sizes.size)
+    means = sums / np.maximum(sizes, 1)
+    return np.asarray((sizes * (means - values.mean()) ** 2).sum(axis=1) / values.size / spread)
 
 
 def chance_of(values: Floats, cluster: Indices) -> float:
     """Return the probability that shuffled labels explain as much of the values' variance, by a permutation test."""
     # Popularity has a long tail, so that a small cluster of chance explains more of it than an F test allows. The
     # labels count as one more shuffle, so that the test is valid.
-    observed, generator = share_between(values, cluster), np.random.default_rng(0)
-    shuffled = _shares_of(values, (generator.permutation(cluster) for _ in range(SHUFFLES)))
-    return (1 + sum(share >= observed * (1 - 1e-9) for share in shuffled)) / (1 + SHUFFLES)
+    observed, generator, above = share_between(values, cluster), np.random.default_rng(0), 0
+    most = max(1, _AT_ONCE // max(1, values.size))
+    for first in range(0, SHUFFLES, most):
+        shuffled = [generator.permutation(cluster) for _ in range(min(most, SHUFFLES - first))]
+        above += int((_shares_of(values, np.array(shuffled)) >= observed * (1 - 1e-9)).sum())
+    return (1 + above) / (1 + SHUFFLES)
 
 
 def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:

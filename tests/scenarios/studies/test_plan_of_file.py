@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, planted_ratings, refused, result_in, write_movielens
 
 from scenarios.studies.compare.rungs import FEWEST
 from scenarios.studies.plan_of_file import WHOLE
@@ -34,10 +34,11 @@ def tastes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_movielens(tmp_path_factory.mktemp("tastes") / "ratings.csv", rows)
 
 
-def test_data_and_plan_give_the_answer_of_a_comparison(tastes: Path, blindrec: Command) -> None:
+def test_data_and_plan_give_the_answer_of_a_comparison(tastes: Path, blindrec: Command, tmp_path: Path) -> None:
     rows = ",".join(FEW)
     compared = blindrec("compare", tastes, *LADDER, "--mechanisms", rows, "--people", 3000, *HERE).result
-    described = blindrec("data", tastes, "--people", 3000, "--json", "-").result
+    shown = blindrec("data", tastes, "--people", 3000, "--json", tmp_path / "result.json")
+    described = result_in(tmp_path)
     planned = blindrec("plan", "--ratings", tastes, "--users", 3000, *HERE).result
     for at in compared["answer"]["by_epsilon"]:
         for rung in at["rungs"]:  # the risk of what leads a rung is measured by a comparison alone
@@ -47,7 +48,6 @@ def test_data_and_plan_give_the_answer_of_a_comparison(tastes: Path, blindrec: C
         assert (result["answer"], result["people"]) == (compared["answer"], compared["people"])
         assert [row["ndcg"] for row in result["rows"]] == [row["ndcg"] for row in compared["rows"]]
     assert compared["answer"]["people"] == 3000
-    shown = blindrec("data", tastes, "--people", 3000)
     assert "with your 3,000 people" in shown.words
     assert (
         f"the best list without privacy: blindrec compare {tastes.name} --worth 0.95 --of popularity --people"
@@ -65,7 +65,6 @@ def test_the_best_list_without_privacy_is_looked_for_where_shares_are_of_it(
 
 
 @pytest.mark.thorough  # two comparisons; by default the test above says whose people count
-@pytest.mark.thorough  # seven seconds
 def test_more_people_there_are_is_what_devices_count(tastes: Path, blindrec: Command) -> None:
     answers: dict[int, dict[str, Any]] = {}
     for people in (100, 10**7):

@@ -270,7 +270,7 @@ def test_accuracy_and_exact_follow_from_mistakes(name: str) -> None:
 def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int, rated: int, users: int) -> None:
     """False alarm 1e-6 (normal; the prediction is drawn, too). The twin knows the levels: it is too high."""
     world = small(design="sign", items=items, rated=rated, users=users, epsilon=1)
-    shares = np.array([labels_of(here(world.model_copy(update={"seed": seed}))).accuracy for seed in range(150)])
+    shares = np.array([labels_of(here(world.model_copy(update={"seed": seed}))).accuracy for seed in range(60)])
     prediction, mean = present(predictor(resolve(world))), float(shares.mean())
     draws = max(predictors.LEAST_DRAWS, predictors.DRAWN_ITEMS // items)
     radius = normal_radius(float(shares.std(ddof=1)) * (1 / shares.size + 1 / draws) ** 0.5)

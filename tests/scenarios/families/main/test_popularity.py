@@ -8,7 +8,7 @@ import evidence
 import numpy as np
 import pandas as pd
 import pytest
-from evidence import size
+from evidence import sample, size
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import here, of_file, planted_ratings, small, split_of, write_movielens
@@ -212,7 +212,7 @@ def test_shuffled_labels_explain_as_much_as_an_f_test_says_of_normal_values(clus
     """500 normal values: the F test is exact; 1999 shuffles meet it within 5 standard errors (false alarm 3e-6)."""
     cluster = (np.arange(500) % clusters).astype(np.int32)
     world = np.random.default_rng(clusters)
-    for values in world.normal(size=(5, 500)):
+    for values in world.normal(size=(size(5, 2), 500)):
         share = share_between(values, cluster)
         exact = stats.beta.sf(share, (clusters - 1) / 2, (500 - clusters) / 2)
         radius = 5 * math.sqrt(exact * (1 - exact) / SHUFFLES) + 1 / SHUFFLES
@@ -242,7 +242,7 @@ def test_clusters_of_nothing_are_noise_and_planted_ones_are_not() -> None:
     """False alarm below 2 * CHANCE for each of at most 20 labellings of nothing, 0.04 in all, for this fixed seed."""
     split, raters = catalogue(600, seed=4)
     world = np.random.default_rng(5)
-    for share in (0.01, 0.05, 0.2, 0.5) * size(5, 1):
+    for share in sample((0.01, 0.05, 0.2, 0.5) * 5, 2):
         nothing = (world.random(600) < share).astype(np.int32)
         assert what_clusters_follow(nothing, nothing, split).verdict == "noise"
     planted_ones = (np.log(raters) + world.normal(size=600) > np.log(raters).mean()).astype(np.int32)

@@ -43,7 +43,7 @@ def planted(users: int, seed: int) -> Rows:
 def few_trees() -> Iterator[None]:
     """So many are enough for this little world."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(guessing.TREES, "max_iter", 40)
+        patch.setitem(guessing.TREES, "max_iter", 20)
         yield
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import binomial_bounds
+from evidence import binomial_bounds, size
 from scipy import special
 
 from coordinator.protocol.arrays import Floats, Floats2
@@ -12,7 +12,7 @@ from scenarios.studies.compare.differences import Difference, _errors, at_once, 
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.studies.compare.summary import better_rows
 
-TABLES, ROWS, SPLITS, PEOPLE, SAMPLES = 60, 20, 3, 80, 100
+TABLES, ROWS, SPLITS, PEOPLE, SAMPLES = size(60, 30), 20, 3, 80, 100
 
 
 def table(coins: np.random.Generator) -> list[Difference]:
@@ -35,7 +35,7 @@ def row_by_row(apart: list[Difference]) -> Floats2:
 
 @pytest.mark.parametrize(("intervals", "hold"), [(at_once, True), (row_by_row, False)])
 def test_intervals_hold_at_once(intervals: Any, hold: bool) -> None:
-    """For 60 tables of 20 rows; false alarm below 1e-4 where 95 % of tables hold. Row by row a third of them do."""
+    """For tables of 20 rows; false alarm below 1e-4 where 95 % of tables hold. Row by row a third of them do."""
     coins, covered = np.random.default_rng(0), 0
     for _ in range(TABLES):
         _, low, high = intervals(table(coins)).T

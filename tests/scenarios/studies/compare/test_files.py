@@ -273,7 +273,7 @@ def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("people", [20, 80, 100])
+@pytest.mark.parametrize("people", [20, 40, pytest.param(100, marks=pytest.mark.thorough)])
 def test_rows_that_so_few_people_do_not_allow_are_left_out_with_a_remark(
     people: int, blindrec: Command, tmp_path: Path
 ) -> None:

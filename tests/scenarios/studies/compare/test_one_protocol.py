@@ -46,6 +46,7 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     # The people are few, and by design no item is much more popular than others
     monkeypatch.setattr(rungs, "_too_few", lambda *_: None)
     monkeypatch.setattr("scenarios.studies.compare.comparison.why_no_answer", lambda *_: None)
+    monkeypatch.setattr("scenarios.studies.plan_of_file.QUICK", ("popularity", "set"))
     read = (*flags, "--columns", "who,what,stars,when")
     compared = blindrec("compare", log, *COMPARED, *read, "--out", tmp_path / "out", *HERE).result
     units = pd.read_parquet(tmp_path / "out" / "units.parquet").set_index("seed")

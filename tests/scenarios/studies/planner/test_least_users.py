@@ -94,7 +94,7 @@ def test_more_than_anybody_has_is_said_at_once() -> None:
 
 
 def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
-    one = candidate("item-query", Scenario(items=100, rated=10), decoder="shares")
+    one = candidate("item-query", Scenario(items=40, rated=8), decoder="shares")
     rough, fine = (users_needed(one, None, Target(success=p, accuracy=None)) for p in (0.5, 0.99))
     answers, users, (low, high) = present(fine.answers), present(fine.users), present(fine.interval)
     assert 1 < present(rough.answers) < answers
@@ -102,7 +102,7 @@ def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
     assert present(present(fine.estimate).chance)(answers) >= 0.99
     assert present(fine.predictor).exact(1) >= 0.9  # of some 40 draws, each of which is right with a chance of .99
     assert low <= users <= (high or math.inf)
-    assert users == pytest.approx(2 * 100**2 / 10 * answers, rel=0.05)
+    assert users == pytest.approx(2 * 40**2 / 8 * answers, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["success", "accuracy"])

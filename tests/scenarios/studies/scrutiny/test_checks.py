@@ -436,6 +436,7 @@ def test_every_choice_that_can_be_listed_is_made() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("name", "failed"),
     [

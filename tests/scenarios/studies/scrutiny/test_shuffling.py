@@ -11,9 +11,12 @@ from mechanisms import StatedLessNoise, likes
 from runs import Command, complains
 
 import blindrec
-from blindrec import Amplification, amplified, check, local_epsilon, matrix_channel
+from blindrec import Amplification, amplified, local_epsilon, matrix_channel
 from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.value_channels import kary_channel
+from scenarios.studies.scrutiny.checks import CHECKS
+from scenarios.studies.scrutiny.mechanism_under_test import subjects
+from scenarios.studies.scrutiny.verdicts import FAILED
 
 SHUFFLED = ("grr", "oue", "subset", "set")
 
@@ -111,8 +114,8 @@ def test_a_custom_mechanism_that_knows_blocks_is_refused(by: str) -> None:
     with complains("round 0: it depends on a device's place in a block"):
         amplified(KnowsBlocks(leaks=False, by=by), 1000, epsilon=1)
     if by != "count":
-        verdicts = {row.check: row.verdict for row in check(KnowsBlocks(leaks=False, by=by)).rows}
-        assert verdicts["layouts"] == "failed"
+        (check,) = (one for one in CHECKS if one.name == "layouts")
+        assert check.of(subjects(KnowsBlocks(leaks=False, by=by))[0]).verdict == FAILED
 
 
 def test_every_design_is_amplified_or_refused() -> None:

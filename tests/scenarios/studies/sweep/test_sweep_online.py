@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from evidence import normal_radius, rate_fits
+from evidence import normal_radius, rate_fits, size
 from matplotlib.figure import Figure
 from rich.console import Console
 from runs import Command, planted_ratings, refused, result_in, sweep_into, write_movielens
@@ -56,7 +56,10 @@ def served(tmp_path_factory: pytest.TempPathFactory, ratings: Path) -> Path:
 
 
 @pytest.mark.few(1)
-def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
+def test_the_figure_holds_the_points_of_its_table_and_no_others(
+    whole: Path, served: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.show.drawing._fold", lambda *_: None)  # of titles
     for out in (whole, served):
         table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})
         figure = Figure()
@@ -181,7 +184,8 @@ def test_the_halving_adversary_attains_theorem_6(tmp_path: Path) -> None:
 
     One in three is rejected. The mean of p-rec-sim is taken as normal; it lies below the exact worst case, above 2.
     """
-    rows, seeds = halved(tmp_path, seeds=160), 160
+    seeds = size(160, 100)
+    rows = halved(tmp_path, seeds=seeds)
     errors = round(rows["plurality"]["loss"] * seeds)
     assert rows["plurality"]["loss_lower_bound"] == 2.0
     assert rate_fits(errors, 4 * seeds, 1 / 2)

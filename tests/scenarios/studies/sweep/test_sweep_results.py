@@ -26,6 +26,7 @@ def run(out: Path, **values: Any) -> StudyOutcome:
     return run_study(wanted, opened(InProcess(1)), out / "sweep", Console(quiet=True))
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_row_is_what_several_seeds_of_that_command_tell(blindrec: Command, tmp_path: Path) -> None:
     columns = ["accuracy", "exact", "answered", "accuracy_predicted"]
     base, grid = {"rated": 5, "items": 24, "seed": 7}, {"users": [800, 3000], "epsilon": [1, "inf"]}

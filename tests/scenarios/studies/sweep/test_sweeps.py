@@ -38,7 +38,7 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "adaptive": {"items": [30], "rated": 10, "epsilon": 4, "schemes": ["paper", "sign", "adaptive-sign"]},
     "online": {
-        "rounds": 30, "voters": 16, "peers": 2, "diversity": 1, "radius": 1, "axes": {"rounds": [30], "ratio": []},
+        "rounds": 30, "voters": 16, "peers": 2, "diversity": 1, "radius": 1, "axes": {"rounds": [30], "ratio": [4]},
     },
     "two-tier": {
         "planted": "80,30,2000", "rank": 2, "regularisation": 1, "public": 20, "private": 20, "every": 20,

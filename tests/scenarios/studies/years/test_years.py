@@ -72,8 +72,9 @@ def test_the_answer_has_the_best_schedule_of_each_rung(result: face.SweepResult)
 
 
 def test_the_command_prints_the_answer_first_and_its_folder_goes_on(
-    blindrec: Command, tmp_path: Path, result: face.SweepResult
+    blindrec: Command, tmp_path: Path, result: face.SweepResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("scenarios.show.records.rendered", lambda *_: b"drawn")
     out = tmp_path / "years"
     printed = blindrec("years", *FLAGS, "--backend", "inprocess", "--out", out, "--details").out
     assert max(map(len, printed.splitlines())) <= 100
