@@ -195,6 +195,18 @@ def undrawn() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def unfitted() -> Iterator[None]:
+    """Draw figures coarsely, and find no room for their labels, for tests that look at neither: half of the time."""
+    from scenarios.show import drawing  # noqa: PLC0415 (plotting, where something is drawn)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.show.drawing.SETTINGS", {**drawing.SETTINGS, "savefig.dpi": 20})
+        patch.setattr("matplotlib.figure.Figure.set_layout_engine", lambda *_, **__: None)
+        patch.setattr("scenarios.show.drawing._fold", lambda *_: None)
+        yield
+
+
 @pytest.fixture
 def swept(request: pytest.FixtureRequest, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """`blindrec sweep` with a module's `SWEEP` in this process, without figures and progress."""

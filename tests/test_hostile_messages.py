@@ -182,7 +182,8 @@ def gives_back(before: Books, after: Books) -> bool:
     return any(after[device] is not None and (cost is None or after[device] < cost) for device, cost in before.items())
 
 
-def main(calls: int, seed: int) -> None:
+def main(calls: int, seed: int) -> dict[str, Counter[str]]:
+    """Call methods, and return how often each has answered and refused."""
     coins = np.random.default_rng(seed)
     answered, refused, at = Counter[str](), Counter[str](), list[Target]()
     for call in range(calls):
@@ -208,7 +209,7 @@ def main(calls: int, seed: int) -> None:
             sys.exit(f"{target.name} gave something back: {sent!r}")
         if target.budget and not all(within(cost, target.budget) for cost in target.spent().values()):
             sys.exit(f"{target.name} went beyond the budget: {sent!r}")
-    sys.stdout.write(json.dumps({"answered": answered, "refused": refused}))
+    return {"answered": answered, "refused": refused}
 
 
 CALLS, SEED = size(25_000, 2_000), 16
@@ -216,22 +217,27 @@ ROUNDS, OBJECTS = 6, 3
 SUPPORT = Path(__file__).parent / "support"
 
 
-@pytest.mark.slow
-def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
-    """In a process of its own, whose compiled code, if all is run, checks bounds that it does not check elsewhere.
+def in_a_process_of_its_own() -> dict[str, dict[str, int]]:
+    """Call them where compiled code checks bounds that it does not check elsewhere, and where warnings are errors.
 
-    So it fails where it would read foreign memory, and not only where that ends the process. Warnings are errors, too.
+    So it fails where it would read foreign memory, and not only where that ends the process.
     """
     paths = os.pathsep.join([str(SUPPORT), str(SUPPORT.parents[1])])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "faulthandler", __file__, str(CALLS), str(SEED)],
-        env={**os.environ, "PYTHONPATH": paths, **(CHECKED if THOROUGH else {})},
+        env={**os.environ, "PYTHONPATH": paths, **CHECKED},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout)
+    told: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return told
+
+
+@pytest.mark.slow
+def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
+    told = in_a_process_of_its_own() if THOROUGH else main(CALLS, SEED)
     answered, refused = told["answered"], told["refused"]
     assert sum(answered.values()) + sum(refused.values()) == CALLS
     assert answered.keys() == refused.keys(), "some method answers nothing, or refuses nothing"
@@ -240,4 +246,4 @@ def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    sys.stdout.write(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]))))

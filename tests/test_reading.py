@@ -87,10 +87,13 @@ ALLOWED = {
     "scenarios/cluster/job_log.py": "packs regular files of a finished folder, and unpacks into a new one",
 }
 """Modules that open something, and what."""
+CALLED = re.compile(rf"\b({'|'.join(sorted(READERS))})\b[\s)]*\(")
 
 
 def opened_in(text: str) -> set[str]:
     """Names of readers that a module calls."""
+    if not CALLED.search(text):  # few have one, and to parse all takes seconds
+        return set()
     calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in calls}
     return names & READERS

@@ -26,6 +26,8 @@ COMMANDS = [(page, command) for page in pages() for command in commands(read(pag
 REMOTE = ("submit", "status", "watch", "fetch", "stop")  # Commands to a cluster's head: tests/deploy parses them
 ON_RAY = ("make demo", "blindrec sweep accuracy --out sweep")
 """Commands with claims that choose Ray, as they stand there."""
+DEAR = ("blindrec adversary slow-halving",)
+"""Commands of seconds, whose results golden results hold, too."""
 PICTURES = (
     "E[Q_ij S]",
     "U_c =",
@@ -43,7 +45,15 @@ def claims(*, on_ray: bool) -> pytest.MarkDecorator:
     """What pages claim of commands that run on Ray, or that do not."""
     some = [one for one in CLAIMS if on_ray == (one.program in ON_RAY)]
     return pytest.mark.parametrize(
-        "claim", sample(some, 1) if on_ray else some, ids=lambda claim: f"{claim.page}: {claim.program[:80]}"
+        "claim",
+        [
+            pytest.param(
+                claim,
+                id=f"{claim.page}: {claim.program[:80]}",
+                marks=[pytest.mark.thorough] * (claim.program in DEAR),
+            )
+            for claim in (sample(some, 1) if on_ray else some)
+        ],
     )
 
 
@@ -81,7 +91,7 @@ def test_what_a_page_says_of_a_command_on_ray_is_what_it_prints(
     assert wrong_claims(claim, *told) == []
 
 
-@pytest.mark.few(6)  # half a minute together
+@pytest.mark.few(5)  # half a minute together
 @claims(on_ray=False)
 def test_what_a_page_says_is_what_its_command_prints(claim: documented.Claim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS")  # nothing is predicted where a cluster is named

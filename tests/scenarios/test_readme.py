@@ -66,6 +66,7 @@ def test_the_page_of_all_tables_has_every_cell() -> None:
 EVERYWHERE = (worth.README, worth.PAGE, worth.LIARS, worth.PICTURE, worth.LADDER, worth.DATA)
 
 
+@pytest.mark.usefixtures("unfitted")
 @pytest.mark.few(1)
 @pytest.mark.parametrize("place", EVERYWHERE)
 def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place: str, tmp_path: Path) -> None:

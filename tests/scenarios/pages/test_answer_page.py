@@ -20,8 +20,8 @@ from markupsafe import Markup
 from runs import FAMILIES, answer, curve, undrawn_report, worth
 
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
-from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json
-from scenarios.pages.answer_picture import resolved, specification
+from scenarios.pages.answer_page import _digest, _scripts, answer_section, page_style, policy, script_json
+from scenarios.pages.answer_picture import VEGA_LITE, resolved, specification
 from scenarios.pages.page import report_of
 from scenarios.show.picture import COLOURS
 from scenarios.studies.answer import VOLUNTEERS, Answer
@@ -45,12 +45,33 @@ def hostile() -> Answer:
 
 
 @pytest.fixture(scope="module")
-def page(hostile: Answer, subjects: list[Path], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of a comparison that ends in it."""
+def spec(hostile: Answer) -> dict[str, Any]:
+    """Its picture, which takes a second."""
+    return specification(hostile)
+
+
+@pytest.fixture(scope="module")
+def file(hostile: Answer, subjects: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison that ends in it."""
     record = json.loads((subjects[2] / "result.json").read_text()) | {"answer": hostile.model_dump(mode="json")}
     file = tmp_path_factory.mktemp("hostile") / "result.json"
     file.write_text(json.dumps(record))
-    return undrawn_report([file])
+    return file
+
+
+def _javascript_bundle(*, vl_version: str) -> str:
+    assert vl_version == VEGA_LITE
+    return 'export const draws = "<b>";'
+
+
+@pytest.fixture(scope="module")
+def page(file: Path) -> str:
+    """Its page; by default the other library is not asked for its scripts, for which it takes four seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not THOROUGH:
+            patch.setattr("vl_convert.javascript_bundle", _javascript_bundle)
+            patch.setattr("scenarios.pages.answer_page._scripts", _scripts.__wrapped__)  # which keeps none
+        return undrawn_report([file])
 
 
 def test_scripts_are_those_of_the_policy_and_nothing_is_loaded(page: str) -> None:
@@ -77,8 +98,7 @@ def test_json_cannot_end_its_element() -> None:
     assert json.loads(text) == {"name": HOSTILE, "also": "<!-- & -->"}
 
 
-def test_every_cell_with_a_guarantee_is_drawn_and_no_other(hostile: Answer) -> None:
-    spec = specification(hostile)
+def test_every_cell_with_a_guarantee_is_drawn_and_no_other(spec: dict[str, Any]) -> None:
     drawn = {(cell["rung"], cell["people"]) for cell in spec["datasets"]["cells"]}
     assert (TWO_SERVERS, 1000) in drawn
     assert (TWO_SERVERS, 10_000) not in drawn
@@ -88,8 +108,7 @@ def test_every_cell_with_a_guarantee_is_drawn_and_no_other(hostile: Answer) -> N
     assert needs[LOCAL, SECOND]["value"]
 
 
-def test_a_picture_for_notebooks_knows_no_style_sheet(hostile: Answer) -> None:
-    spec = specification(hostile)
+def test_a_picture_for_notebooks_knows_no_style_sheet(spec: dict[str, Any]) -> None:
     assert "var(--curator)" in json.dumps(spec)
     for theme in (0, 1):
         text = json.dumps(resolved(spec, theme))
@@ -292,9 +311,9 @@ def test_a_page_that_loads_logs_and_is_too_wide_is_found(look: Look, tmp_path: P
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_a_browser_draws_it_loads_nothing_and_switches_epsilon(page: str, tmp_path: Path, look: Look) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(page, encoding="utf-8")
+def test_a_browser_draws_it_loads_nothing_and_switches_epsilon(file: Path, tmp_path: Path, look: Look) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(undrawn_report([file]), encoding="utf-8")
     scripts = (
         "document.querySelectorAll('.picture svg').length",
         "document.querySelector('.still').hidden",
@@ -302,8 +321,8 @@ def test_a_browser_draws_it_loads_nothing_and_switches_epsilon(page: str, tmp_pa
         "[...document.querySelectorAll('h1')].filter(one => one.offsetParent).map(one => one.textContent)",
         "document.querySelectorAll('script').length",
     )
-    seen = look(file, (1200, 400), scripts)
-    assert set(seen.requests) == {file.as_uri()}
+    seen = look(page, (1200, 400), scripts)
+    assert set(seen.requests) == {page.as_uri()}
     assert seen.complaints == []
     assert seen.widths == {1200: 1200, 400: 400}
     pictures, hidden, _, headlines, elements = seen.answers

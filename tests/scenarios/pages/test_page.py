@@ -55,9 +55,15 @@ def short_scripts() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def page(subjects: list[Path]) -> str:
+def page(subjects: list[Path], unfitted: None) -> str:
     """One report of all of them, or by default of one of each family."""
     return report_of([path for path in subjects if THOROUGH or path.stem in FAMILIES])
+
+
+@pytest.fixture
+def pictureless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pictures be empty."""
+    monkeypatch.setattr("scenarios.pages.page.inline", lambda *_: Markup("<svg></svg>"))
 
 
 @pytest.fixture(scope="module")
@@ -214,8 +220,8 @@ def test_the_same_results_make_the_same_page(subjects: list[Path]) -> None:
     assert one == other
 
 
-def test_the_page_has_a_section_for_each_family(page: str, subjects: list[Path]) -> None:
-    families = [words_of(one).rsplit(" ", 1)[-1] for one in tree_of(page).iter("h2")]
+def test_the_page_has_a_section_for_each_family(tree: Trees.Element, subjects: list[Path]) -> None:
+    families = [words_of(one).rsplit(" ", 1)[-1] for one in tree.iter("h2")]
     families = [one for one in families if one != "protected"]  # of answers
     assert len(families) == (len(subjects) if THOROUGH else len(FAMILIES))
     assert {*families} == {*FAMILIES.values()}
@@ -247,6 +253,7 @@ def test_a_run_and_a_plan_with_liars_warn_of_them() -> None:
 # The command, what it refuses, and the command on the page that repeats a run.
 
 
+@pytest.mark.usefixtures("pictureless")
 def test_the_page_of_a_run_repeats_it(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = ["run", "--items", "12", "--rated", "4", "--users", "300", "--seed", "5", "--backend", "inprocess"]
     assert blindrec(*made, "--out", tmp_path / "one").code == 0
@@ -266,6 +273,7 @@ def test_the_page_of_a_run_repeats_it(blindrec: Command, tmp_path: Path, monkeyp
     assert repeated["accuracy"] == json.loads((tmp_path / "one" / "result.json").read_text())["accuracy"]
 
 
+@pytest.mark.usefixtures("pictureless")
 def test_a_file_of_json_says_which_command_made_it(blindrec: Command, tmp_path: Path) -> None:
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=10, each=5))
     flags = ["data", str(ratings), "--json", str(tmp_path / "data.json")]
@@ -276,6 +284,7 @@ def test_a_file_of_json_says_which_command_made_it(blindrec: Command, tmp_path: 
     assert "python" in {words_of(one) for one in tree_of(page).iter("th")}
 
 
+@pytest.mark.usefixtures("pictureless")
 def test_what_was_called_from_python_says_that_no_command_made_it(tmp_path: Path) -> None:
     scenario = face.Scenario(items=12, rated=4, users=300)
     face.run(scenario, face.InProcess(workers=1), out=tmp_path / "run", progress=False)
@@ -291,6 +300,7 @@ def test_a_file_that_was_read_is_known_by_its_digest(subjects: list[Path]) -> No
     assert re.fullmatch("[0-9a-f]{64}", told["source_sha256"])
 
 
+@pytest.mark.usefixtures("pictureless")
 def test_words_of_a_result_are_no_html(tmp_path: Path, subjects: list[Path]) -> None:
     told: dict[str, Any] = json.loads((subjects[0] / "result.json").read_text())
     told["design"], told["guarantee"] = "<script>alert(1)</script>", "none: <b onclick=1>"

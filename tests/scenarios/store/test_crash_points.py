@@ -54,14 +54,20 @@ class Cutting:
     done: list[str] = field(default_factory=list)
     copying: bool = False
 
-    def start(self) -> None:
-        """Watch from now on; there is no way back."""
-        for name in HELD:
-            setattr(os, name, self._on_held(name, getattr(os, name)))
-        database._transaction = self._committed(database._transaction)
-        sys.addaudithook(self._heard)
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch until the end."""
+        with ExitStack() as patches:
+            for name in HELD:
+                patches.enter_context(mock.patch.object(os, name, self._on_held(name, getattr(os, name))))
+            counted = self._committed(database._transaction)
+            patches.enter_context(mock.patch.object(database, "_transaction", counted))
+            hear_events()
+            WATCHING.append(self)
+            patches.callback(WATCHING.remove, self)
+            yield
 
-    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Count what is about to be done."""
         if not self.copying and (event in NAMED or (event == "open" and arguments[2] & WRITES)):
             self._count(event.removeprefix("os."), arguments[0], arguments[-1] if event in NAMED else -1)
@@ -119,6 +125,20 @@ class Cutting:
         return counted
 
 
+WATCHING: list[Cutting] = []
+
+
+@functools.cache
+def hear_events() -> None:
+    """Hear Python's audit events from now on, for those who watch; there is no way back."""
+
+    def heard(event: str, arguments: tuple[Any, ...], watching: list[Cutting] = WATCHING) -> None:
+        for cutting in watching:  # not by its name, which is gone when Python ends
+            cutting.heard(event, arguments)
+
+    sys.addaudithook(heard)
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a command ended: exit code, what it printed as error, its operations, and of which cuts copies are kept."""
@@ -129,8 +149,22 @@ class Ended:
     cuts: list[str]
 
 
-def forked(act: Callable[[], int], folder: Path, kept: Path | None = None) -> Ended:
-    """Run something in a child process; copies of a folder are kept outside of it."""
+def cut_off(act: Callable[[], int], folder: Path, kept: Path | None = None) -> Ended:
+    """Run something, by default in this process, where modules are loaded; keep copies of a folder outside of it."""
+    if THOROUGH:
+        return forked(act, folder, kept)
+    cutting, code = Cutting(folder, kept), 1
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err, cutting.watching():
+        try:
+            code, told = act(), err.getvalue()
+            cutting.keep("after the last operation")
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+    return Ended(code, told, cutting.done, cutting.cuts)
+
+
+def forked(act: Callable[[], int], folder: Path, kept: Path | None) -> Ended:
+    """Run something in a child process, which remembers nothing of what was run before."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
@@ -146,11 +180,9 @@ def forked(act: Callable[[], int], folder: Path, kept: Path | None = None) -> En
 def _child(act: Callable[[], int], cutting: Cutting, theirs: int) -> NoReturn:
     code = 1
     try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
-            cutting.start()
-            code = act()
-        told = err.getvalue()
-        cutting.keep("after the last operation")
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err, cutting.watching():
+            code, told = act(), err.getvalue()
+            cutting.keep("after the last operation")
     except BaseException as error:  # told to the parent, who fails
         told = f"{type(error).__name__}: {error}"
     with os.fdopen(theirs, "w", encoding="utf-8") as says:
@@ -236,7 +268,8 @@ class Family:
         with redirect_stdout(io.StringIO()):
             act()  # what this loads and compiles is there in every process that is forked from here
         self.clean()
-        gc.freeze()  # and is not copied there
+        if THOROUGH:
+            gc.freeze()  # and is not copied there
         ended, states = self.cut(act, "undisturbed")
         self.whole, self.operations = left(self.out), ended.operations
         self.require(ended.code == 0, f"the undisturbed run ended with {ended.code}: {ended.err}")
@@ -245,7 +278,7 @@ class Family:
     def cut(self, act: Callable[[], int], name: str) -> tuple[Ended, list[State]]:
         """Run something to the end, and return the different states that cuts leave, in order."""
         kept = self.kept / name
-        ended = forked(act, self.out, kept)
+        ended = cut_off(act, self.out, kept)
         found = [State(where, kept / str(number)) for number, where in enumerate(ended.cuts)]
         return ended, list({raw(state.copy): state for state in reversed(found)}.values())[::-1]
 
@@ -281,16 +314,16 @@ def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
     over = (out / "result.json").exists() and not kept.exists()
     resume = ["resume", str(out), *(LAYOUT[:-2] if run[0] == "two-tier" else LAYOUT)]
     if over and again:
-        ended = forked(command(*run), out)
+        ended = cut_off(command(*run), out)
         told = ended.code == 0 and "is over: this is its result" in " ".join(ended.err.split())
         family.require(told, f"{after}: {ended.err}")
         again = False
     if not (over or again or kept.exists()):
-        ended = forked(command(*resume), out)
+        ended = cut_off(command(*resume), out)
         said = f"nothing was kept there; blindrec run ... --out {out} begins one"
         family.require((ended.code, ended.err.count("\n")) == (2, 1) and said in ended.err, f"{after}: {ended.err}")
         again = True
-    ended = forked(command(*(run if again else resume)), out)
+    ended = cut_off(command(*(run if again else resume)), out)
     if over and (out / "rounds").exists():
         (out / "rounds").rmdir()  # empty, the one thing that may be left
     family.ends_whole(f"{after}, then {'run' if again else 'resume'}", ended)
@@ -327,7 +360,7 @@ def sweep(family: Family) -> None:
 
     for state in family.undisturbed(act)[:: size(1, 5)]:
         family.begin(state)
-        family.ends_whole(f"sweep cut {state.where}", forked(act, family.out))
+        family.ends_whole(f"sweep cut {state.where}", cut_off(act, family.out))
 
 
 def planted(family: Family) -> None:
@@ -352,11 +385,12 @@ FAMILIES: dict[str, Callable[[Family], None]] = {
 }
 
 
-def main(place: str, *names: str) -> None:
-    """Try families, each in a folder of its own, and print what came of them."""
+def main(place: str, *names: str) -> dict[str, Any]:
+    """Try families, each in a folder of its own, and return what came of them."""
     told = dict[str, Any]()
-    progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
     with ExitStack() as patches:
+        # How far a run has come is written by the clock, which must not move the cuts
+        patches.enter_context(mock.patch.object(progress, "EVERY", 1e9))
         patches.enter_context(mock.patch("typer.main.get_command", functools.cache(get_command)))  # a third of a run
         for waits in ("fsync", "fdatasync"):  # a kill loses nothing that the system holds; they count all the same
             patches.enter_context(mock.patch.object(os, waits, return_value=None))
@@ -366,18 +400,18 @@ def main(place: str, *names: str) -> None:
             FAMILIES[name](family)
             told[name] = {"tried": family.tried, "wrong": family.wrong}
             told[name]["kinds"] = sorted({what.partition(" ")[0] for what in family.operations})
-    sys.stdout.write(json.dumps(told))
+    return told
 
 
 TRIED = {"run": 50, "repeat": 17, "resume": 50, "sweep": 18, "online": 17, "two-tier": 10}
 """Different states at least: all that cuts of a run and of a sweep leave, and some of the others."""
 
 
-def told_of(folder: Path, *families: str) -> dict[str, Any]:
+def told_of(folder: str, *families: str) -> dict[str, Any]:
     """What `main` tells of families, in a process of its own that has no threads."""
     environment = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     paths = os.pathsep.join([str(SUPPORT), str(SUPPORT.parents[1])])
-    call = [sys.executable, __file__, str(folder), *families]
+    call = [sys.executable, __file__, folder, *families]
     ended = subprocess.run(
         call,
         capture_output=True,
@@ -402,7 +436,7 @@ def told_of(folder: Path, *families: str) -> dict[str, Any]:
 )
 def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], tmp_path: Path) -> None:
     """Killed before, after and in the middle of operations on files; marks that are written in place are found."""
-    for family, told in told_of(tmp_path, *families).items():
+    for family, told in (told_of if THOROUGH else main)(str(tmp_path), *families).items():
         if family == "planted":
             assert any("is damaged" in line for line in told["wrong"])
             continue
@@ -413,4 +447,4 @@ def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], 
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.stdout.write(json.dumps(main(*sys.argv[1:])))
