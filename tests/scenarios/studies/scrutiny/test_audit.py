@@ -188,7 +188,7 @@ EPSILONS += sample([Fraction(one) for one in SPREAD[1]], 10)
 @pytest.mark.statistical
 def test_one_bit_is_measured_near_its_claim(blindrec: Command, tmp_path: Path) -> None:
     """False alarm: 1e-3."""
-    flags = ("--design", "pairwise", "--epsilon", "1", "--releases", "14000", "--rounds", "2")
+    flags = ("--design", "pairwise", "--epsilon", "1", "--releases", "20000", "--rounds", "2")
     ended = blindrec("audit", *flags, "--json", tmp_path / "one.json")
     assert (ended.code, ended.err) == (0, "")
     page, found = ended.words, json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
@@ -320,9 +320,9 @@ def test_a_device_that_flips_with_the_same_coin_in_all_rounds_is_found(monkeypat
     def same(self: Coins, question: int) -> Words:
         return honest(self._replace(query_id=np.zeros(2, np.uint64)), question)
 
-    assert audit("pairwise", releases=4000).held
+    assert audit("pairwise", releases=5000).held
     monkeypatch.setattr(Coins, "release", same)
-    found = audit("pairwise", releases=14_000)
+    found = audit("pairwise", releases=20_000)
     assert any("rounds" in line for line in found.failures), found
 
 
@@ -396,7 +396,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
 def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[mechanisms.Plain]) -> None:
-    found, twin = (audit(kind(leaks=leaks), releases=15_000) for leaks in (True, False))
+    found, twin = (audit(kind(leaks=leaks), releases=30_000) for leaks in (True, False))
     assert found.measured > 1.1
     assert any(line.startswith(f"attack {BY[kind]}, ") for line in found.failures), found.failures
     assert twin.held, twin.failures
@@ -407,7 +407,7 @@ def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[mechanisms.Plain
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [LessNoise, mechanisms.StatedLessNoise])
 def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[mechanisms.Plain]) -> None:
-    found = audit(kind(leaks=True), releases=400_000 if kind is LessNoise else 2000)
+    found = audit(kind(leaks=True), releases=400_000 if kind is LessNoise else 10_000)
     exact = math.log((1 - 0.95 / (1 + math.e)) / (0.95 / (1 + math.e)))
     if kind is LessNoise:  # whose stated likelihood is honest: only releases tell
         assert found.exact == pytest.approx(1)
@@ -417,7 +417,7 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[mech
         assert any("above" in line for line in found.failures)
         assert any(line.startswith("exact epsilon 1.0695") for line in found.failures)
     assert not found.held
-    twin = audit(kind(leaks=False), releases=10_000 if kind is LessNoise else 2000)
+    twin = audit(kind(leaks=False), releases=10_000)
     assert twin.held
     if kind is not LessNoise:  # A run says of the same channels that they were checked exactly
         assert "not checked" not in twin["guarantee"]
@@ -444,7 +444,7 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
 )
 def test_what_devices_refuse_later_is_measured_past_their_refusal(kind: type[Mechanism], attack: str) -> None:
     """Twins are above: classes that no device refuses. False alarm: 1e-3 each."""
-    found = audit(kind(), releases=4000)
+    found = audit(kind(), releases=6000)
     assert found.exact == pytest.approx(2)
     assert found.failures[0].startswith(f"mechanism {kind.__name__}, method channel")
     assert next(one for one in found.attacks if one.name == attack).measured > 1.1
