@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tokenize
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTICIPLES = frozenset({"told", "found", "asked", "wanted", "kept", "given", "chosen", "held", "known", "drawn"})
+WRITTEN = re.compile(rf"\b({'|'.join(sorted(PARTICIPLES))})\b")
 ROOMS = {"actors": 0, "coordinator": 20, "scenarios": 35, "blindrec": 2, "benchmarks": 12}
 """Participles as names of one room at most: keys and parameters that users see, and names of other libraries."""
 PRONOUNS = frozenset(
@@ -28,23 +30,13 @@ def modules(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
 
 
-# What is no name comes first: comments and texts, the longer quotes before the shorter ones
-CODE = re.compile(
-    r'#[^\n]*|"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'
-    r"'''(?:\\.|[^\\])*?'''|'(?:\\.|[^'\\\n])*'|(?P<name>[^\W\d]\w*)",
-    re.DOTALL,
-)
-
-
-@cache
-def words_of(path: Path) -> Counter[str]:
-    """How often each word stands in a module outside of comments and texts."""
-    return Counter(word for found in CODE.finditer(path.read_text(encoding="utf-8")) if (word := found["name"]))
-
-
 def participles(path: Path) -> Counter[str]:
     """How often each participle stands in a module as a name."""
-    return Counter({word: words_of(path)[word] for word in PARTICIPLES & words_of(path).keys()})
+    if not WRITTEN.search(path.read_text(encoding="utf-8")):
+        return Counter()
+    with path.open("rb") as lines:
+        names = [part.string for part in tokenize.tokenize(lines.readline) if part.type == tokenize.NAME]
+    return Counter(name for name in names if name in PARTICIPLES)
 
 
 EVERY = [path for room in ("actors", "coordinator", "scenarios", "blindrec") for path in modules(room)]
@@ -67,11 +59,7 @@ class Names(NamedTuple):
 
 @cache
 def names_of(path: Path) -> Names:
-    text, names = path.read_text(encoding="utf-8"), list[str]()
-    classes = re.findall(r"^class (\w+)", text, re.MULTILINE)
-    if not PRONOUNS & {word.lstrip("_") for word in words_of(path)}:
-        return Names(Counter(), classes)
-    tree = ast.parse(text)
+    tree, names = ast.parse(path.read_text(encoding="utf-8")), list[str]()
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
@@ -79,7 +67,7 @@ def names_of(path: Path) -> Names:
             case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 names.append(name)
     pronouns = Counter(name for name in (name.lstrip("_") for name in names) if name in PRONOUNS)
-    return Names(pronouns, classes)
+    return Names(pronouns, [part.name for part in tree.body if isinstance(part, ast.ClassDef)])
 
 
 @pytest.mark.parametrize("room", PRONOUN_ROOMS)
