@@ -140,10 +140,19 @@ def no_ray_unasked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("RAY_ADDRESS", NO_RAY)
 
 
-@pytest.fixture(autouse=True)
-def what_tests_write_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def what_tests_write_is_read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep no bytecode of modules that tests write: of two of one size within a second Python takes the first."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    ours = f"{tmp_path_factory.getbasetemp()}{os.sep}"
+    keep = importlib.machinery.SourceFileLoader.set_data
+
+    def kept(self: importlib.machinery.SourceFileLoader, path: str, *data: Any, **mode: Any) -> None:
+        if not str(path).startswith(ours):
+            keep(self, path, *data, **mode)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.machinery.SourceFileLoader, "set_data", kept)
+        yield
 
 
 @pytest.fixture
