@@ -517,8 +517,9 @@ def _tilted_mean(summand: Summand, circle: int, theta: float, frequencies: Ints 
 
 def _sum_of_powers(exponents: Any, last: int) -> Any:
     """Return the sum of ``s exp(x s)`` over s from 1 to ``last``, for every exponent x other than 0."""
-    powers = last * np.exp(last * exponents) * np.expm1(exponents) - np.expm1(last * exponents)
-    return np.exp(exponents) * powers / np.square(np.expm1(exponents))
+    less = np.expm1(exponents)
+    powers = last * np.exp(last * exponents) * less - np.expm1(last * exponents)
+    return np.exp(exponents) * powers / np.square(less)
 
 
 def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:

@@ -33,7 +33,14 @@ from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.risk.by_law import ShuffledByLaw, SumsByLaw
 from scenarios.studies.compare.risk.histories import BestTest, Games, Histories, HistoryPair, Scope, play, without_like
-from scenarios.studies.compare.risk.report_tests import KeptPairsTest, ReportTest, SensedBit, SignBit, SubsetTest
+from scenarios.studies.compare.risk.report_tests import (
+    KeptPairsTest,
+    ReportTest,
+    SensedBit,
+    SignBit,
+    SubsetTest,
+    mean_size,
+)
 from scenarios.studies.compare.risk.risk_study import bound_text, risk, risk_units
 from scenarios.studies.compare.risk.sum_tests import (
     EQUAL,
@@ -219,6 +226,30 @@ def test_noise_of_sums_by_hand() -> None:
     density = np.exp(-((points[:, None] - np.array([1.0, -1.0])) ** 2) / 2) / math.sqrt(2 * math.pi)
     weights = np.array([special.expit(0.7), special.expit(-0.7)])
     assert by_hand == pytest.approx(float((density * weights).max(axis=1).sum() * (points[1] - points[0])), abs=1e-6)
+
+
+def test_sums_of_likes_and_pairs_leak_as_counted() -> None:
+    """Noise of deviations 2 and 3 in every coordinate: what decides is how many of them two people change."""
+    attack = KeptPairsSum(LikesSum(GaussianNoise(2.0), 4), GaussianNoise(3.0), (Scope(), Scope()))
+    first, second = (np.isin(np.arange(6), likes) for likes in ((0, 1, 2), (1, 2, 3, 4)))
+    pairs = [np.triu(np.outer(likes, likes)) for likes in (first, second)]
+    apart = (first != second).sum() / 4 + (pairs[0] != pairs[1]).sum() / 9
+    assert attack.right([HistoryPair(3, 4, 2)] * 2) == pytest.approx(special.ndtr(math.sqrt(apart) / 2), abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 41])
+@pytest.mark.parametrize("differences", [(-1.0, 1.0), (-0.75, -0.25, 0.5, 1.0)], ids=str)
+def test_a_sum_of_reports_is_as_large_as_convolved(differences: tuple[float, ...], count: int) -> None:
+    chances = np.array([0.15, 0.15] if len(differences) == 2 else [0.2, 0.1, 0.05, 0.15])
+    assert chances @ differences == pytest.approx(0)
+    law = np.zeros(9)  # of quarters, from -1 to 1
+    law[4] = 1 - chances.sum()
+    law[4 + np.rint(4 * np.array(differences)).astype(int)] = chances
+    total = np.ones(1)
+    for _ in range(count):
+        total = np.convolve(total, law)
+    by_hand = total @ np.abs(np.arange(len(total)) - 4 * count) / 4
+    assert mean_size(np.array(differences), chances, count) == pytest.approx(by_hand, rel=1e-9)
 
 
 def test_a_dislike_is_told_more_surely_by_signs() -> None:
