@@ -18,6 +18,11 @@ for name, forbidden in json.loads(sys.argv[1]).items():
     for found in ("mechanisms", "by_query", "registered_rows", "named_recommenders"):
         getattr(module, found, dict)()
     told[name] = sorted(sys.modules.keys() & forbidden)
+import numpy
+from coordinator.protocol.hashing import device_streams
+device_streams(numpy.zeros(2, numpy.uint64), 0, 3)
+from numba.np import arraymath, linalg
+told["kernel"] = [arraymath._HAVE_BLAS, linalg.ensure_blas.__name__, "scipy.linalg" in sys.modules]
 print(json.dumps(told))
 """
 HELP = """
@@ -48,9 +53,11 @@ LIGHT = {
 COMMANDS = ("", *command_line().commands)
 
 
-def test_a_fresh_interpreter_loads_nothing_slow() -> None:
+def test_a_fresh_interpreter_loads_nothing_slow_nor_its_first_kernel_linear_algebra() -> None:
+    """Numba has it where a kernel multiplies matrices."""
     said = subprocess.run([sys.executable, "-c", ASK, json.dumps(LIGHT)], capture_output=True, text=True, check=True)
-    assert json.loads(said.stdout) == {module: [] for module in LIGHT}
+    light: dict[str, list[object]] = {module: [] for module in LIGHT}
+    assert json.loads(said.stdout) == {**light, "kernel": [True, "ensure_blas", False]}
 
 
 def test_help_loads_nothing_slow() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property, update_wrapper
+from threading import Lock
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ int32, int64, uint8, uint16, uint32, uint64 = np.int32, np.int64, np.uint8, np.u
 
 def private_options(**options: bool) -> dict[str, bool]:
     """Return those of some options that numba has."""
-    # private in numba, tried with its version 0.68; nothing else here is
+    # private in numba, tried with its version 0.68, as is what `_load_without_scipy` does; nothing else here is
     with suppress(ImportError):
         from numba.core.options import DefaultOptions  # noqa: PLC0415 (it may go)
 
@@ -85,9 +86,27 @@ class Kernel:
         return self.py_func.__qualname__
 
 
+_LOADING = Lock()  # Threads may call their first kernels at the same time
+
+
+def _load_without_scipy() -> None:
+    """Let numba take it for granted that there is scipy, which we require: where it looks, it loads linear algebra."""
+    # A third of what a process pays for its first kernel, whether or not any kernel multiplies matrices; one that does
+    # still loads it, when it is compiled.
+    with _LOADING, suppress(ImportError, AttributeError):
+        from numba.np import linalg  # noqa: PLC0415 (as above)
+
+        look, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+        try:
+            from numba.np import arraymath  # noqa: F401, PLC0415 (as above)
+        finally:
+            linalg.ensure_blas = look
+
+
 @cache
 def _tell_numba() -> None:
     """Let kernels call kernels: numba looks a global of another type up here."""
+    _load_without_scipy()
     from numba.core import types  # noqa: PLC0415 (as above)
     from numba.extending import typeof_impl  # noqa: PLC0415
 

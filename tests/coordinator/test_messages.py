@@ -199,6 +199,10 @@ def made(many: int) -> Ints:
     return np.zeros(many, np.int64)
 
 
+def squared(matrix: Any) -> Any:
+    return matrix @ matrix
+
+
 def fresh(kind: Callable[..., Any], function: Callable[..., Any]) -> Any:
     """Compiles as a decorator does, without the cache, which knows one kind of each function."""
     return numba.jit(**kind(function).dispatcher.targetoptions)(function)
@@ -221,6 +225,11 @@ def test_borrowing_counts_no_references_and_where_numba_has_no_such_option_kerne
     counting = [fresh(kind, sum_of_row) for kind in kinds]
     assert [function(table, 2) for function in counting] == [38, 38]
     assert all(references(function) for function in counting)
+
+
+@pytest.mark.thorough  # compiles for a second; tests/test_light_imports.py sees that numba has its linear algebra
+def test_a_kernel_multiplies_matrices() -> None:
+    assert fresh(compiled, squared)(np.array([[2.0, 3.0], [5.0, 7.0]])).tolist() == [[19.0, 27.0], [45.0, 64.0]]
 
 
 @pytest.mark.few(1)
