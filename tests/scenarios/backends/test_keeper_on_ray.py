@@ -11,7 +11,6 @@ import psutil
 import pytest
 import ray
 import worlds
-from evidence import sample
 from runs import holds_within
 
 from actors.device import Cohort
@@ -62,28 +61,27 @@ def kill(words: str) -> None:
     next(process for process, told in below(psutil.Process()).items() if words in told).kill()
 
 
-@pytest.mark.parametrize("kept", sample([True, False], 1))
-def test_a_process_that_the_server_has_started_anew_has_spent_what_it_has_spent(kept: bool, tmp_path: Path) -> None:
-    """The server says nothing about it; the same question gets the same bits, and a new one none."""
-    with started(tmp_path if kept else None) as (keeper, host):
+def test_processes_that_are_started_anew_have_spent_what_they_have_spent(ray_session: OnRay, tmp_path: Path) -> None:
+    """The server says nothing about it; the same question gets the same bits, and a new one none.
+
+    Devices' process is started anew twice, and the keeper's, which reads its log. It has no name that the server could
+    look up.
+    """
+    with started(tmp_path) as (keeper, host):
         before = asked(host, FIRST)
         booked = keeper.read(0, USERS)
+        assert not ray.util.list_named_actors(all_namespaces=True)
         for query, refused in ((SECOND, USERS), (FIRST, 0)):
             kill("DeviceHost")
             now = asked(host, query)
             assert now.refused == refused
             assert (now == before) == (query is FIRST)
         assert keeper.read(0, USERS) == booked
-        assert spent_by(keeper, USERS) == [(0, USERS, Fraction(1))]
-
-
-def test_a_keeper_that_dies_is_started_anew_and_reads_its_log(tmp_path: Path) -> None:
-    with started(tmp_path) as (keeper, host):
-        before = asked(host, FIRST)
         kill("Keeper")
         assert asked(host, SECOND).refused == USERS
         assert asked(host, FIRST) == before
         require_there(keeper)
+        assert keeper.read(0, USERS) == booked
         assert spent_by(keeper, USERS) == [(0, USERS, Fraction(1))]
 
 
@@ -100,12 +98,6 @@ def test_without_their_keeper_devices_refuse_and_the_experimenter_is_told() -> N
         for call in (lambda: require_there(keeper), lambda: spent_by(keeper, USERS)):
             with pytest.raises(LostError, match="the process that keeps what devices have spent was lost"):
                 call()
-
-
-def test_the_keeper_is_no_place_for_the_server(ray_session: OnRay) -> None:
-    """It has no name that anybody could look up."""
-    with started(None):
-        assert not ray.util.list_named_actors(all_namespaces=True)
 
 
 def test_a_log_that_is_damaged_is_told_before_anybody_is_asked(tmp_path: Path) -> None:

@@ -10,80 +10,21 @@ import mechanisms
 import psutil
 import pytest
 import ray
-from runs import Command, job, present
+from runs import Command, job
 from runs import outcome as here
 
 from benchmarks.victims import below
 from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.rounds.rounds import Outcome, Round
 from coordinator.server.rounds.state import RunProgress
-from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.session import InMemoryRounds
-from scenarios.families.main.run import Job, _packages, run_job
+from scenarios.families.main.run import Job, run_job
 
 
 def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lambda _: None) -> Outcome:
     """What a run on Ray ends with."""
     return run_job(of, session, advised=0, top=1, progress=progress).outcome
-
-
-ADAPTIVE = job(mechanisms.GRR(), adaptive=True, workers=1)
-
-
-@pytest.fixture(scope="module")
-def watched(ray_session: OnRay) -> tuple[Outcome, dict[str, set[str]]]:
-    """What an adaptive run ends with, and the modules that its processes hold."""
-    seen: dict[str, set[str]] = {}
-    actors: dict[str, Any] = {}
-
-    def recording(*arguments: Any) -> Any:
-        actors["device"], actors["server"] = arguments[1]["devices"].hosts[0], start_coordinator(*arguments)
-        return actors["server"]
-
-    def progress(_: RunProgress) -> None:
-        if not seen:
-            asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
-            seen.update({name: ray.get(answer) for name, answer in asked.items()})
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
-        return there(ray_session, ADAPTIVE, progress), seen
-
-
-@pytest.mark.cluster
-def test_adaptive_policies_ask_the_same_there(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
-    far, near = watched[0], here(ADAPTIVE)
-    assert far.releases_sha256 == near.releases_sha256
-    assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
-
-
-@pytest.mark.cluster
-def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
-    """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none."""
-    seen = watched[1]
-    assert seen.keys() == {"device", "server"}
-    for loaded in seen.values():
-        assert not [name for name in loaded if name.partition(".")[0] in {"scenarios", "mechanisms", "runs"}]
-    assert "coordinator.server.rounds.rounds" in seen["server"]
-    assert "actors.device" in seen["device"]
-    theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
-    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
-
-
-@pytest.mark.cluster
-def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None:
-    """An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without."""
-    from coordinator.server.fleet.querying import start_aggregators  # noqa: PLC0415 (Ray)
-
-    of = job(mechanisms.GRR())
-    place._by_value(_packages(of.plan))
-    (one,) = start_aggregators(1, of.plan.custom)
-    query = present(of.plan.rehearsal())
-    ray.get(one.warm_up.remote(query))
-    loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
-    ray.kill(one)
-    assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "mechanisms"}]
 
 
 class Unlucky(InMemoryRounds):
@@ -95,7 +36,64 @@ class Unlucky(InMemoryRounds):
             raise KeyboardInterrupt
 
 
+def adaptive(kept: InMemoryRounds | None = None) -> Job:
+    """Rounds of which each asks for what the ones before left open."""
+    return job(mechanisms.GRR(), adaptive=True, workers=1, kept=kept)
+
+
+@pytest.fixture(scope="module")
+def watched(ray_session: OnRay) -> tuple[Outcome, dict[str, set[str]]]:
+    """What an adaptive run ends with that was interrupted in this process, and the modules that its processes hold."""
+    seen: dict[str, set[str]] = {}
+    actors: dict[str, Any] = {}
+
+    def recording(*arguments: Any) -> Any:
+        actors["device"], actors["server"] = arguments[1]["devices"].hosts[0], start_coordinator(*arguments)
+        return actors["server"]
+
+    def progress(_: RunProgress) -> None:
+        if not seen:
+            asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
+            asked["aggregator"] = actors["server"].__ray_call__.remote(
+                lambda server: ray.get(server._fleet._querying._pool[0].__ray_call__.remote(lambda _: set(sys.modules)))
+            )
+            seen.update({name: ray.get(answer) for name, answer in asked.items()})
+
+    held = Unlucky()
+    with pytest.raises(KeyboardInterrupt):
+        here(adaptive(held))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
+        return there(ray_session, adaptive(InMemoryRounds(*held.rounds)), progress), seen
+
+
 @pytest.mark.cluster
+def test_an_adaptive_run_that_was_interrupted_asks_the_same_there(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
+    far, near = watched[0], here(adaptive())
+    assert far.releases_sha256 == near.releases_sha256
+    assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
+    assert len(near.state.asked) > 2, "nothing is left to ask there"
+
+
+@pytest.mark.cluster
+def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
+    """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none.
+
+    An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without.
+    """
+    seen = watched[1]
+    assert seen.keys() == {"device", "server", "aggregator"}
+    for loaded in seen.values():
+        assert not [name for name in loaded if name.partition(".")[0] in {"scenarios", "mechanisms", "runs"}]
+    assert not [name for name in seen["aggregator"] if name.partition(".")[0] == "actors"]
+    assert "coordinator.server.rounds.rounds" in seen["server"]
+    assert "actors.device" in seen["device"]
+    theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
+    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
+
+
+@pytest.mark.cluster
+@pytest.mark.thorough  # nine seconds of processor; the run above was interrupted as well, of a mechanism that counts
 def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
     """It began in this process."""
     held = Unlucky()
@@ -157,6 +155,6 @@ def test_the_command_runs_it_on_ray_as_in_process(folder: Path, lent: None, blin
     asked = ["--design", "theirs.helped:Helped", "--with", "sketching", "--items", "20", "--rated", "5"]
     run = ["run", *asked, "--users", "2000", "--json", "-"]
     near = blindrec(*run, "--backend", "inprocess").result
-    far = blindrec(*run, "--backend", "ray", "--workers", "1", "--devices-per-actor", "1000").result
+    far = blindrec(*run, "--backend", "ray", "--workers", "1").result
     assert far["releases_sha256"] == near["releases_sha256"]
-    assert (far["mechanism"], far["actors"]) == (near["mechanism"], 2)
+    assert (far["mechanism"], far["actors"]) == (near["mechanism"], 1)
