@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from evidence import sample
 from golden.cases import CASES
 from golden.comparing import as_text, differences, kept
 from golden.inside import share
@@ -40,8 +39,9 @@ def test_devices_sketched_by_pieces_say_the_same(name: str, tmp_path: Path, monk
     assert not wrong(name, tmp_path)
 
 
+@pytest.mark.thorough  # ten seconds of processor each; by default test_ray holds Ray to the same results, and the above
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", sample([name for name, case in CASES.items() if case.on_ray], 1))
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.on_ray])
 def test_golden_on_ray(name: str, tmp_path: Path, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     share(type(ray_session)(1), monkeypatch)  # four processes a run and not six; two workers are another test's
     assert not wrong(name, tmp_path, "ray")

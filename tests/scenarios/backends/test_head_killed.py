@@ -37,7 +37,7 @@ RUN += ["--rounds", "90"]
 PATIENCE = 300.0  # Seconds that a busy machine may take to start Ray; no test depends on how fast it is
 
 
-@pytest.mark.thorough  # ten seconds of Ray; test_survival kills processes by default, and runs resume in process
+@pytest.mark.thorough  # ten seconds of Ray; test_ray kills processes by default, and runs resume in process
 @pytest.mark.cluster
 def test_a_run_whose_head_died_goes_on(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds are slowed down, so that the head dies long before the last one; that it died is seen in a second."""

@@ -1,4 +1,7 @@
-"""On Ray: the same answers as in this process, errors as they were raised, and no actor left behind."""
+"""On Ray: the same answers as in this process although processes are killed, errors as they were raised, no actor left.
+
+Processes of each kind are killed in the middle of a round: it ends with the same releases, and nobody spends more.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,7 +13,7 @@ import ray
 from messages import SEED, leaves, shows_a_secret
 from runs import alike, here, holds_within, small
 
-from benchmarks.victims import alive, below
+from benchmarks.victims import actors_below, alive, below
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import Decoding
@@ -31,8 +34,21 @@ from scenarios.data.populations import populate
 from scenarios.families.main.run import Job, MainResult, run, run_job
 
 pytestmark = pytest.mark.cluster
-SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
+SCENARIO = small(
+    items=300,
+    rated=40,
+    users=500_000,
+    design="sign",
+    policy="fixed",
+    rounds=2,
+    dropout=0.05,
+    like="0.9,0.1;0.3,0.6",
+    class_shares="0.3,0.7",
+    seed=SEED,
+)
 OURS = ("ray::DeviceHost", "ray::Coordinator", "ray::Aggregator")
+VICTIMS = ((1, "devices"), (150_000, "worker"), (300_000, "coordinator"))
+"""Of each of these kinds a process is killed, one after the other, as soon as so many answers are in."""
 
 
 @dataclass
@@ -41,7 +57,9 @@ class Watched:
 
     finished: MainResult | None = None
     told: list[int] = field(default_factory=list)
+    killed: list[int] = field(default_factory=list)  # How often progress had been told before each victim's end
     constructor: list[Any] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # Of processes, before the first is killed
     processes: dict[psutil.Process, str] = field(default_factory=dict)
 
     @property
@@ -50,15 +68,23 @@ class Watched:
         assert self.finished is not None
         return self.finished
 
+    def progress(self, tally: RunProgress) -> None:
+        """Note how far it is and which processes there are, and kill the next of the victims."""
+        self.told.append(tally.count)
+        processes = {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
+        self.processes |= processes
+        if not self.killed:
+            self.names = sorted(line.removeprefix("ray::").split(".")[0].strip() for line in processes.values())
+        for answers, kind in VICTIMS[len(self.killed) :][:1]:
+            if tally.count >= answers and (victims := actors_below(psutil.Process(), kind)):
+                victims[0].kill()
+                self.killed.append(len(self.told))
+
 
 @pytest.fixture(scope="module")
-def watched(ray_session: OnRay) -> Watched:
+def watched(ray_session: OnRay, tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """One run on Ray, of more cohorts than actors, with everything that tests look at."""
     seen = Watched()
-
-    def progress(tally: RunProgress) -> None:
-        seen.told.append(tally.count)
-        seen.processes |= {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
 
     def recording(*arguments: Any) -> Any:
         seen.constructor.extend(arguments)
@@ -67,26 +93,37 @@ def watched(ray_session: OnRay) -> Watched:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
         patch.setattr("scenarios.backends.on_ray.MOST_ACTORS", 2)
-        seen.finished = run(SCENARIO, ray_session, devices_per_actor=1000, progress=progress)
+        ledger = tmp_path_factory.mktemp("ledger")
+        seen.finished = run(SCENARIO, ray_session, devices_per_actor=10_000, progress=seen.progress, ledger=ledger)
     return seen
 
 
-def test_ray_repeats_the_run_in_process(watched: Watched) -> None:
-    assert alike(watched.run, here(SCENARIO))
+def spent(one: MainResult) -> set[object]:
+    """What devices spent; all of them were asked alike."""
+    return {amount for _, _, amount in one.spent}
+
+
+def test_ray_repeats_the_run_in_process_although_processes_are_killed(watched: Watched) -> None:
+    """Releases, model, advice and what devices spent are those of an undisturbed run."""
+    undisturbed = here(SCENARIO, workers=2)
+    assert len(watched.killed) == len(VICTIMS), "the run was over before its processes were killed"
+    assert alike(watched.run, undisturbed)
+    assert spent(watched.run) == spent(undisturbed) == {SCENARIO.epsilon}
     layout = watched.run.job.layout
-    assert (watched.run.backend, layout.workers, layout.devices_per_actor) == ("ray", 2, 1000)
-    assert watched.run.costs.actors == 2
+    assert (watched.run.backend, layout.workers, layout.devices_per_actor) == ("ray", 2, 10_000)
+    assert (watched.run.costs.actors, watched.run.costs.restarts) == (2, 1)
     assert watched.run.advice.shape == (1000, 10)
 
 
 def test_progress_is_told_to_the_end(watched: Watched) -> None:
-    assert watched.told == sorted(watched.told)
-    assert watched.told[-1] == 30_001
+    """Answers are not counted again where devices died; where what added them up died, their round is."""
+    quiet = watched.told[: watched.killed[1]]
+    assert quiet == sorted(quiet)
+    assert watched.told[-1] == max(watched.told) == SCENARIO.users
 
 
 def test_devices_and_server_are_processes_of_their_own_and_end_with_the_run(watched: Watched) -> None:
-    names = [line.removeprefix("ray::").split(".")[0].strip() for line in watched.processes.values()]
-    assert sorted(names) == ["Aggregator", "Aggregator", "Coordinator", "DeviceHost", "DeviceHost"]
+    assert watched.names == ["Aggregator", "Aggregator", "Coordinator", "DeviceHost", "DeviceHost"]
     assert holds_within(20, lambda: not alive(watched.processes))
 
 
@@ -141,6 +178,7 @@ def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
     assert far.releases_sha256 == near.releases_sha256
 
 
+@pytest.mark.thorough  # six seconds of processor; by default the last test holds how what is raised elsewhere arrives
 def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
     with pytest.raises(InputError, match="decoder") as raised:
         enter_and_run(refused_later(decoder="best", each=2))
