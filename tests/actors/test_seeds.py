@@ -8,7 +8,7 @@ import evidence
 import numpy as np
 import pytest
 import worlds
-from evidence import hoeffding_radius, normal_radius
+from evidence import counts_fit, hoeffding_radius, normal_radius, rate_fits
 
 from actors import seeds
 from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
@@ -101,11 +101,11 @@ def test_families_are_uncorrelated_device_by_device() -> None:
 
 @pytest.mark.statistical
 def test_bits_of_neighbouring_devices_and_of_one_word_are_uncorrelated() -> None:
-    """All 64 x 64 correlations at device lags 0 to 2, as normals; false alarm 1e-6 in all.
+    """All 64 x 64 correlations at device lags 0 to 2, and means, as normals; false alarm 1e-6 in all.
 
     Twin: a bit that copies its neighbour in one device of twenty is found.
     """
-    radius = normal_radius(MANY**-0.5, comparisons=3 * 64 * 64)
+    radius = normal_radius(MANY**-0.5, comparisons=3 * (3 * 64 * 64 + 64))
     for family in ("seed 0", "ratings", "public, round 0"):
         signs = bits_of(families()[family])
         for lag in range(3):
@@ -119,14 +119,18 @@ def test_bits_of_neighbouring_devices_and_of_one_word_are_uncorrelated() -> None
 
 @pytest.mark.statistical
 def test_coins_are_uniform_where_flips_look() -> None:
-    """Share of coins below a threshold, from 1/4096 to 1/2; false alarm 1e-6 in all (normal radius)."""
+    """Coins below a threshold, from 1/4096 to 1/2: binomial, false alarm 1e-6 in all.
+
+    Twins: shares that are sixteen deviations larger, where six or so are let through.
+    """
+    powers = np.arange(1, 13)
+    share, below = 2.0**-powers, np.uint64(1) << (64 - powers).astype(np.uint64)
+    more = share + 16 * np.sqrt(share * (1 - share) / MANY)
     for words in (coins(0), coins(1), coins(0, question=1)):
-        for power in range(1, 13):
-            share = 2.0**-power
-            radius = normal_radius((share * (1 - share) / MANY) ** 0.5, comparisons=3 * 12)
-            below = float((words < np.uint64(2 ** (64 - power))).mean())
-            assert abs(below - share) < radius
-            assert abs(below - 1.8 * share) > radius or power > 8
+        counts = (words[:, None] < below).sum(axis=0)
+        assert counts_fit(counts, MANY, share, false_alarm=1e-6 / 3)
+        for count, wrong in zip(counts.tolist(), more.tolist(), strict=True):
+            assert not rate_fits(count, MANY, wrong, false_alarm=1e-6 / 36)
 
 
 def test_derived_seeds_are_the_oracles_and_one_way() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import chi_square_fits, size
+from evidence import chi_square_fits, size, variance_fits
 from scipy import stats
 from scipy.special import ive
 
@@ -367,10 +367,11 @@ def test_noise_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.statistical
 def test_draws_are_normal_and_those_of_a_textbook() -> None:
-    """By Kolmogorov and Smirnov, 1 in 1,000; a law that is 2 % wider is told apart."""
+    """By Kolmogorov and Smirnov, and by variance, false alarm 1e-6 each; twins are shifted by .03, or 3 % wider."""
     draws = normal_draws(bytes(16), 100_000)
-    assert stats.kstest(draws, "norm").pvalue > 1e-3
-    assert stats.kstest(1.02 * draws, "norm").pvalue < 1e-3
+    assert stats.kstest(draws, "norm").pvalue > 1e-6 > stats.kstest(draws + 0.03, "norm").pvalue
+    assert variance_fits(draws, 1.0)
+    assert not variance_fits(1.03 * draws, 1.0)
     radius, turn = (
         (device_streams(as_words(derive(bytes(16), name)), 0, 1000) + 0.5) / 2.0**64
         for name in ("radius of noise", "angle of noise")

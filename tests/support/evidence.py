@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 # The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
 WORD = (1 << 64) - 1
@@ -326,6 +326,22 @@ def binomial_bounds(
     """Smallest and largest of ``comparisons`` binomial counts that do not raise an alarm, all together (Bonferroni)."""
     tail = false_alarm / (2 * comparisons)
     return int(scipy.stats.binom.ppf(tail, count, probability)), int(scipy.stats.binom.isf(tail, count, probability))
+
+
+def counts_fit(
+    counts: ArrayLike, trials: ArrayLike, probabilities: ArrayLike, *, false_alarm: float = FALSE_ALARM
+) -> bool:
+    """Whether binomial counts agree with their probabilities, all together (Bonferroni, two-sided); rare ones, too."""
+    observed, law, tail = np.asarray(counts), (np.asarray(trials), np.asarray(probabilities)), false_alarm / 2
+    low, high = (end(tail / observed.size, *law) for end in (scipy.stats.binom.ppf, scipy.stats.binom.isf))
+    return bool(np.all((low <= observed) & (observed <= high)))
+
+
+def student_radius(sample: ArrayLike, *, false_alarm: float = FALSE_ALARM) -> NDArray[np.float64]:
+    """Radius of each column's mean over normal rows, all columns together (Student's t, Bonferroni, two-sided)."""
+    rows = np.asarray(sample, float)
+    quantile = scipy.stats.t.isf(false_alarm / (2 * rows[0].size), len(rows) - 1)
+    return np.asarray(quantile * rows.std(axis=0, ddof=1) / math.sqrt(len(rows)))
 
 
 def normal_radius(deviation: float, *, comparisons: int = 1, false_alarm: float = FALSE_ALARM) -> float:

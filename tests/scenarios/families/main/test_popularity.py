@@ -1,6 +1,5 @@
 """Popularity: true shares counted by hand, ties settled as stated, and what runs and tables tell of lists."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,19 +52,16 @@ def test_the_share_of_devices_that_like_an_item_is_counted_device_by_device(file
 
 @pytest.mark.statistical
 def test_in_a_block_model_it_is_the_probability_that_a_device_likes_the_item() -> None:
-    """40 binomial counts at once, false alarm 1e-6; other classes' shares are told from these."""
+    """40 binomial counts at once, false alarm 1e-6; the twin has as many of either class."""
     scenario = small(users=20_000, like="0.9,0.2;0.4,0.6", class_shares="0.7,0.3")
     population = populate(scenario)
     told = population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 20_000)
     items, likes = told.items, told.values
     counts = np.bincount(items[likes], minlength=40)
 
-    def fits(shares: np.ndarray) -> bool:
-        bounds = [evidence.binomial_bounds(20_000, float(share), comparisons=40) for share in shares]
-        return all(low <= count <= high for count, (low, high) in zip(counts, bounds, strict=True))
-
-    assert fits(liked_share(population))
-    assert not fits(liked_share(populate(scenario.model_copy(update={"class_shares": (0.3, 0.7)}))))
+    assert evidence.counts_fit(counts, 20_000, liked_share(population))
+    other = liked_share(populate(scenario.model_copy(update={"class_shares": (0.5, 0.5)})))
+    assert not evidence.counts_fit(counts, 20_000, other)
 
 
 def test_equal_scores_are_ranked_by_item_and_ties_of_the_truth_count_for_whichever_was_taken() -> None:
@@ -209,22 +205,28 @@ def test_clusters_that_explain_nothing_are_noise_though_they_agree_with_those_wi
 @pytest.mark.few(1)
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_shuffled_labels_explain_as_much_as_an_f_test_says_of_normal_values(clusters: int) -> None:
-    """500 normal values: the F test is exact; 1999 shuffles meet it within 5 standard errors (false alarm 3e-6)."""
+    """500 normal values: the F test is exact; the count of 1999 shuffles is binomial, false alarm 1e-6 a case.
+
+    The twin is told another chance, a tenth away.
+    """
     cluster = (np.arange(500) % clusters).astype(np.int32)
     world = np.random.default_rng(clusters)
     for values in world.normal(size=(size(5, 2), 500)):
         share = share_between(values, cluster)
         exact = stats.beta.sf(share, (clusters - 1) / 2, (500 - clusters) / 2)
-        radius = 5 * math.sqrt(exact * (1 - exact) / SHUFFLES) + 1 / SHUFFLES
-        assert abs(chance_of(values, cluster) - exact) < radius
+        more = round(chance_of(values, cluster) * (1 + SHUFFLES)) - 1
+        assert evidence.rate_fits(more, SHUFFLES, exact)
+        assert not evidence.rate_fits(more, SHUFFLES, exact + (0.1 if exact < 0.5 else -0.1))
         assert chance_of(values + cluster, cluster) == 1 / (1 + SHUFFLES)
 
 
 def test_a_small_cluster_with_the_one_popular_item_is_chance() -> None:
-    """Shuffled, a cluster of 5 in 300 holds it with probability 1/60; an F test would say 1e-16. 5 standard errors."""
+    """Shuffled, a cluster of 5 in 300 holds it with probability 1/60; an F test would say 1e-16. 1e-6."""
     popular, cluster = (np.arange(300) == 0).astype(float), (np.arange(300) < 5).astype(np.int32)
     assert share_between(popular, cluster) > 4 * LEAST - 0.01
-    assert abs(chance_of(popular, cluster) - 1 / 60) < 5 * math.sqrt(1 / 60 / SHUFFLES)
+    more = round(chance_of(popular, cluster) * (1 + SHUFFLES)) - 1
+    assert evidence.rate_fits(more, SHUFFLES, 1 / 60)
+    assert not evidence.rate_fits(more, SHUFFLES, 1 / 25)
 
 
 def catalogue(items: int, seed: int) -> tuple[Split, Floats]:
