@@ -226,7 +226,6 @@ def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: t
         assert not chi_square_fits(list(met.values()), [len(own.intersection(subset)) for subset in met])
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("share", [1, 6, 96, 128, 200, 255])
 def test_a_subset_starts_with_the_values_whose_digits_are_below_the_share(share: int) -> None:
     """A fair 1 stands for the digit 0; words of digits are counted from the last digit on, trial by trial."""

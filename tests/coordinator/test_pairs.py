@@ -106,27 +106,38 @@ def test_one_rated_item_makes_no_public_pair() -> None:
 
 @pytest.mark.parametrize("users", [70, 200, 3000])
 def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
-    """400 draws over ten pairs: means within 5 standard errors of ``n`` and ``n rate`` each, variances to .4."""
+    """400 draws over ten pairs: means and variances of ``n`` and ``n rate``, normal and chi-square, 1e-6 each.
+
+    Twins: means that are a tenth off, and deviations.
+    """
     chance, coins = np.array([0.7, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.55, 0.55, 0.55]), np.random.default_rng(1)
     asked, agreed = np.array([draw_pairs(chance, users=users, coins=coins) for _ in range(400)]).transpose(1, 0, 2)
     assert (agreed <= asked).all()
     if users < 3000:  # exactly
         assert (asked.sum(axis=1) == users).all()
     for counts, each in ((asked, np.full(10, 0.1)), (agreed, 0.1 * chance)):
-        error = np.sqrt(users * each * (1 - each) / len(counts))
-        assert (np.abs(counts.mean(axis=0) - users * each) < 5 * error).all()
-        assert counts.var(axis=0) == pytest.approx(users * each * (1 - each), rel=0.4)
+        strays = (counts - users * each) / np.sqrt(users * each * (1 - each))
+        radius = evidence.normal_radius(len(counts) ** -0.5, comparisons=10)
+        assert np.abs(strays.mean(axis=0)).max() < radius
+        assert np.abs((counts - 0.9 * users * each) / np.sqrt(users * each)).mean(axis=0).max() > radius
+        fits = [evidence.variance_fits(strays, variance) for variance in (0.8, 1.0, 1.25)]
+        assert fits == [False, True, False]
 
 
 def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
-    """2,000 draws: means, variances, and the covariance of two entries of a row."""
+    """2,000 draws: means and variances of four entries, normal and chi-square, 1e-6 together; a row's covariance.
+
+    Twins: variances that are a fifth off.
+    """
     alike = pair_agreement(parameters(4), agreement="equal", epsilon=math.inf, rated_public=True)
     signal, coins = curator_signal(alike, SIZES, users=7, rated=4), np.random.default_rng(2)
     draws, cluster = np.array([draw_totals(signal, coins) for _ in range(2000)]), np.repeat([0, 1], SIZES)
     for i, j in ((0, 1), (0, 3), (2, 3), (3, 4)):
         variance = signal.variances[cluster[i], cluster[j]]
-        assert abs(draws[:, i, j].mean() - signal.means[cluster[i], cluster[j]]) < 5 * math.sqrt(variance / len(draws))
-        assert draws[:, i, j].var() == pytest.approx(variance, rel=0.2)
+        strays = draws[:, i, j] - signal.means[cluster[i], cluster[j]]
+        assert abs(strays.mean()) < evidence.normal_radius(math.sqrt(variance / len(draws)), comparisons=8)
+        assert evidence.variance_fits(strays, variance, false_alarm=1e-6 / 8)
+        assert not evidence.variance_fits(strays, 1.3 * variance)
     together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
     assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
 

@@ -215,7 +215,10 @@ def test_sketches_that_are_none_of_the_channel_are_refused_without_telling_them(
 
 @pytest.mark.statistical
 def test_a_likelihood_is_held_against_an_enumeration_where_there_is_one() -> None:
-    """Local hashing into two buckets: exact given a public stream; a twin that lies about its epsilon is refused."""
+    """Local hashing into two buckets: exact given a public stream; a twin that lies about its epsilon is refused.
+
+    Draws follow it by Pearson's test, false alarm 1e-6, and not a channel whose epsilon is a twentieth larger.
+    """
 
     def bucket(value: int, stream: np.uint64) -> int:
         return int(stream) >> value & 1
@@ -238,5 +241,6 @@ def test_a_likelihood_is_held_against_an_enumeration_where_there_is_one() -> Non
     assert sum(channel.chances(privates[0], np.uint64(6))) == 1
     told = channel.draw(np.zeros((DEVICES, 1), np.int32), np.full(DEVICES, 6, np.uint64), coin_of(7, DEVICES))
     assert fits(told, channel.chances(privates[0], np.uint64(6)))
+    assert not fits(told, [Fraction(one) for one in response(2, 1.05)[bucket(0, np.uint64(6))]])
     with pytest.raises(InputError, match=r"claim of epsilon 0\.5"):
         of(Fraction(1, 2)).matrix(privates, np.uint64(6))
