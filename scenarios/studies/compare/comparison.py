@@ -9,14 +9,14 @@ import pandas as pd
 from rich.console import Console
 
 from coordinator.protocol.budget import default_delta
-from coordinator.protocol.errors import InputError, name_choices
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import percent, remark
 from scenarios.studies.answer import Answer, answer_frame, show_answer
-from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, Comparison
-from scenarios.studies.compare.design_rows import check_designs
+from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
+from scenarios.studies.compare.design_rows import check_designs, require_rows
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
 from scenarios.studies.compare.risk.risk_study import risk_units
 from scenarios.studies.compare.row import Row as ComparedRow
@@ -201,9 +201,7 @@ def comparison(values: Row, *, risk: bool = True) -> Study[CompareKey, CompareMe
     """
     settings = validated(Comparison, None, dict(values))
     names = {row.mechanism for row in registered_rows().values()} | set(SERVED)
-    for name in settings.mechanisms or ():
-        if name not in names | {EVERY_ROW}:
-            raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
+    require_rows(settings, names)
     if (people := table_of(settings).users) < FEWEST_COMPARED:
         count = f"{people} {'person' if people == 1 else 'people'}"
         raise InputError(f"the file has {count}; a comparison needs at least {FEWEST_COMPARED}")

@@ -1,19 +1,20 @@
 """Rows of mechanisms that a comparison is asked for by name: any of blindrec's, or a class of somebody's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 from coordinator.protocol.custom import UserClass, settings_of
 from coordinator.protocol.custom_adapter import adapter
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.mechanism import Settings
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED
 from scenarios.config.custom_kinds import custom_kind_of, custom_of
 from scenarios.config.identity import identity
+from scenarios.config.mechanism_settings import designs
 from scenarios.config.resolve import resolve
-from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.comparison_settings import EVERY_ROW, Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.run_row import RunRow
@@ -51,6 +52,15 @@ def design_rows(settings: Comparison) -> Mapping[str, RunRow]:
     """Return the rows of further mechanisms, by name as in `scenarios.studies.compare.rows.registered_rows`."""
     rows = [row for design in settings.design for row in _rows(design) if row.trust_model in settings.trust_models]
     return {f"{row.trust_model}: {row.mechanism}": row for row in rows if row.offered(settings)}
+
+
+def require_rows(settings: Comparison, names: Set[str]) -> None:
+    """Refuse mechanisms that have no row of these names, and say how those are compared that can get one."""
+    for name in settings.mechanisms or ():
+        if name in designs().keys() - {known.lower() for known in names}:
+            raise InputError(f"mechanism {name!r} has a row only where it is asked for; add it with --design {name}")
+        if name not in names | {EVERY_ROW}:
+            raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
 
 
 def check_designs(settings: Comparison, people: int, items: int) -> list[str]:

@@ -15,14 +15,15 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.decoding.threads import one_thread
-from coordinator.protocol.errors import InputError, name_choices
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import remark, show_table
 from scenarios.studies.answer import ALWAYS, RISK, RUNGS, VOLUNTEERS, Answer
-from scenarios.studies.compare.comparison_settings import EVERY_ROW, Comparison
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.design_rows import require_rows
 from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, Histories
 from scenarios.studies.compare.risk.views import row_risk
 from scenarios.studies.compare.row import Row as ComparedRow
@@ -232,9 +233,7 @@ def risk(values: Row) -> Study[RiskKey, RiskMeasurement]:
     if outside := [model for model in settings.trust_models if model not in LADDER]:
         raise InputError(f"trust model {outside[0]} has no message to attack; choose among {', '.join(LADDER)}")
     names = {row.mechanism for row in registered_rows().values() if row.trust_model in LADDER}
-    for name in settings.mechanisms or ():
-        if name not in names | {EVERY_ROW}:
-            raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
+    require_rows(settings, names)
     if None in settings.epsilon:
         raise InputError("epsilon is inf, where an attacker always guesses right; give finite ones")
     if (people := table_of(settings).users) < FEWEST:

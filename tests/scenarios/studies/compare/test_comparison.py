@@ -173,6 +173,7 @@ OUE, LIAR, HASHED = "mechanisms:OUE", "mechanisms:Liar", "mechanisms:LocalHashin
         (("--public", "2"), "public is '2', no list of shares"),
         (("--trust-models", "god"), "trust model 'god' is unknown; choose among none, curator"),
         (("--mechanisms", "magic"), "mechanism 'magic' is unknown; choose among"),
+        (("--mechanisms", "rappor"), "mechanism 'rappor' has a row only where it is asked for; add it with --design"),
         (("--mechanisms", "EASE", "--trust-models", "local"), "none of the mechanisms is of these trust models"),
         (("--features", "missing.csv"), "missing.csv cannot be read"),
         ((*CUSTOM, "--design", "set"), "design is set, which is compared already"),
