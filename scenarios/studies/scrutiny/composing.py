@@ -165,6 +165,11 @@ def composed(
     delta = default_delta(users) if delta is None else delta
     if delta and (type(delta) not in {int, float} or not 0 < delta < 1):
         raise InputError(f"delta is {shown(delta)}; give a number from 0 on and below 1, such as 1e-6")
+    if rated is not None and trust != SHUFFLED and not delta:
+        raise InputError(
+            f"rated is {shown(rated)}, but with trust {trust} and delta 0 nothing depends on it; leave it out, or give "
+            "a delta above 0"
+        )
     nats, backwards = (epsilon, False) if epsilon_horizon is None else (epsilon_horizon, True)
     central = finite_epsilon(1 if nats is None else nats)
     local: Fraction | None = None
