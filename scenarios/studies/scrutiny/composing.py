@@ -165,11 +165,6 @@ def composed(
     delta = default_delta(users) if delta is None else delta
     if delta and (type(delta) not in {int, float} or not 0 < delta < 1):
         raise InputError(f"delta is {shown(delta)}; give a number from 0 on and below 1, such as 1e-6")
-    if rated is not None and trust != SHUFFLED and not delta:
-        raise InputError(
-            f"rated is {shown(rated)}, but with trust {trust} and delta 0 nothing depends on it; leave it out, or give "
-            "a delta above 0"
-        )
     nats, backwards = (epsilon, False) if epsilon_horizon is None else (epsilon_horizon, True)
     central = finite_epsilon(1 if nats is None else nats)
     local: Fraction | None = None
@@ -239,6 +234,11 @@ def _of_sums(
 ) -> tuple[Fraction, float]:
     """Return epsilon of a period and of all periods [nats], one of which is given, of sums of everybody's likes."""
     if not delta:
+        if rated is not None:
+            raise InputError(
+                f"rated is {shown(rated)}, but in sums with delta 0 nothing depends on it; leave it out, or give a "
+                "delta above 0"
+            )
         share = epsilon / periods if backwards else epsilon
         return share, as_float(periods * share)
     if rated is None:

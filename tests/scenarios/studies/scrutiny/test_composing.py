@@ -88,7 +88,7 @@ def test_the_command_prints_a_unit_beside_every_epsilon(blindrec: Command) -> No
         ({"trust": "two-servers", "design": "set"}, "design is 'set', but with trust two-servers"),
         ({"settings": {"padded": 20}}, "settings is 'padded', but with trust local"),
         ({"own_questions": True}, "own_questions is True, but with trust local"),
-        ({"trust": "curator", "rated": 5, "delta": 0}, "rated is 5, but with trust curator and delta 0"),
+        ({"trust": "curator", "rated": 5, "delta": 0}, "rated is 5, but in sums with delta 0"),
     ],
 )
 def test_what_is_no_number_or_has_no_effect_is_refused_in_a_line(options: dict[str, Any], words: str) -> None:
