@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from evidence import size
+from evidence import counts_fit, normal_radius, size
 from runs import here, small
 
 from coordinator.protocol.arrays import Floats
@@ -13,7 +13,6 @@ from coordinator.protocol.value_channels import PADDED
 from scenarios.families.main.run import MainResult
 
 USERS, ITEMS = size(20_000, 5000), 200
-FALSE_ALARM = ITEMS * 6.4e-5  # That some count of honest devices is 4 deviations off, by its normal law
 
 
 def ran(**changes: Any) -> MainResult:
@@ -27,21 +26,13 @@ def shares_liked(run: MainResult, padded: int) -> Floats:
     return people.likers(lambda likes: np.minimum(1, padded / likes))
 
 
-def deviations(run: MainResult, shares: Floats) -> Floats:
-    """By how many standard deviations each item's count of a shuffled run is off, if values have these shares."""
-    (ask,), sums = run.outcome.state.asked, run.statistic.sums  # type: ignore[attr-defined] # of counts
-    rates = subsets_of(ask.query).reports(ask.query)
-    chances = rates.others + rates.contrast * shares
-    answered = run.statistic.answered
-    off: Floats = (sums[:ITEMS] - answered * chances) / np.sqrt(answered * chances * (1 - chances))
-    return off
-
-
 def test_shuffled_sets_have_the_counts_of_their_law() -> None:
-    """A twin whose shares are a fifth larger is caught; false alarm `FALSE_ALARM`."""
+    """Binomial, and normal all together, false alarm 1e-6 each; a twin whose shares are a seventh larger is caught."""
     run = ran(design="set", trust="shuffled")
-    padded = int(run.outcome.state.asked[0].query.parameters[PADDED])
-    shares = shares_liked(run, padded)
-    assert np.mean(np.abs(deviations(run, shares)) < 4) >= 0.999
-    assert abs(deviations(run, shares).sum()) < 5 * np.sqrt(ITEMS)
-    assert abs(deviations(run, 1.2 * shares).sum()) > 5 * np.sqrt(ITEMS)
+    (ask,), answered = run.outcome.state.asked, run.statistic.answered
+    sums, rates = run.statistic.sums[:ITEMS], subsets_of(ask.query).reports(ask.query)  # type: ignore[attr-defined] # of counts
+    shares = shares_liked(run, int(ask.query.parameters[PADDED]))
+    for factor, right in ((1.0, True), (8 / 7, False)):
+        chances = rates.others + rates.contrast * factor * shares
+        together = ((sums - answered * chances) / np.sqrt(answered * chances * (1 - chances))).sum()
+        assert (counts_fit(sums, answered, chances) and abs(together) < normal_radius(ITEMS**0.5)) == right

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import normal_radius
+from evidence import variance_fits
 from messages import SEED, shows_a_secret
 from runs import here, small
 
@@ -78,11 +78,10 @@ def test_enough_users_are_right_and_few_are_not() -> None:
 
 @pytest.mark.statistical
 def test_published_totals_err_as_they_say() -> None:
-    """All 40 totals lie within their stated error of the exact ones; false alarm 1e-6. The twin: a third of it."""
-    noisy, bare = (here(shared(users=2000, epsilon=epsilon)).outcome.model for epsilon in ("1/2", "inf"))
+    """400 totals stray from the exact ones by their stated error: chi-square, 1e-6. Twins: errors a third off."""
+    noisy, bare = (here(shared(users=2000, items=400, epsilon=epsilon)).outcome.model for epsilon in ("1/2", "inf"))
     errors = (noisy.score - bare.score) / noisy.error
-    assert np.abs(errors).max() < normal_radius(1.0, comparisons=40)
-    assert np.square(errors).mean() > 1 / 3
+    assert [variance_fits(errors, factor**2) for factor in (3 / 4, 1, 4 / 3)] == [False, True, False]
 
 
 def test_nothing_that_the_server_holds_shows_a_secret() -> None:

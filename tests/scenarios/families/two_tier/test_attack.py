@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import io
 import json
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import rate_fits
+from evidence import normal_radius, rate_fits
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
@@ -95,15 +96,17 @@ def test_pmd_tells_less_and_more_of_it_with_more_known_ratings() -> None:
 
 @pytest.mark.statistical
 def test_nothing_is_found_where_nothing_is_told() -> None:
-    """No release, and bits that are all but fair: sides of 200 devices at k = 0; false alarm 1e-6.
+    """No release, and bits that are all but fair: 200 sides, likes and ratings at k = 0; false alarm 1e-6 each.
 
-    Twin: PMC's sides at k = 1.
+    Twins: PMC's sides and likes at k = 1, and its ratings.
     """
-    noise, silent = guessed()["pmc-rr", 0], guessed()["none", 0]
-    assert rate_fits(round(noise["flip_found"] * PRIVATE), PRIVATE, 0.5)
-    assert not rate_fits(PRIVATE, PRIVATE, 0.5)
-    assert abs(noise["like_right"] - silent["like_right"]) < 6 * noise["like_error"]
-    assert abs(silent["rated_auc"] - 0.5) < 0.06
+    noise, silent, told = guessed()["pmc-rr", 0], guessed()["none", 0], guessed()["pmc", 1]
+    radius = normal_radius(math.hypot(noise["like_error"], silent["like_error"]))
+    for one, nothing in ((noise, True), (told, False)):
+        assert rate_fits(round(one["flip_found"] * PRIVATE), PRIVATE, 0.5) == nothing
+        assert (abs(one["like_right"] - silent["like_right"]) < radius) == nothing
+    chance = normal_radius(0.5 / math.sqrt(silent["targets"]))
+    assert abs(silent["rated_auc"] - 0.5) < chance < abs(told["rated_auc"] - 0.5)
     assert silent["flip_found"] is None
 
 

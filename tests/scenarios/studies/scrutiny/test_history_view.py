@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import normal_radius
+from evidence import counts_fit, normal_radius, rate_fits
 from runs import Command, present, refused
 
 import blindrec as face
@@ -85,14 +85,13 @@ def test_sums_tell_what_two_normal_laws_do() -> None:
 
 @pytest.mark.statistical
 def test_devices_are_found_out_as_often_as_the_law_says(small: Audit) -> None:
-    """Of 600 people each, false alarm 1e-6 of all rows; guesses of another practice are out of it."""
+    """Of 600 people each, binomial, false alarm 1e-6 of all rows; guesses of another practice are out of it."""
     rows = {key: row for key, row in rows_of(small).items() if row["right"] is not None}
     assert {attack for _, attack in rows_of(small)} == {HISTORY, FILM, CHANGE, LINK}
-    for row in rows.values():
-        radius = normal_radius(0.5 / math.sqrt(row["plays"]), comparisons=len(rows))
-        assert row["right"] == pytest.approx(row["right_exact"], abs=radius), row
+    plays, right, exact = ([row[name] for row in rows.values()] for name in ("plays", "right", "right_exact"))
+    assert counts_fit(np.rint(np.multiply(right, plays)), plays, exact), rows
     naive, split = rows[WHOLE, HISTORY], rows[SPLIT, HISTORY]
-    assert naive["right"] > split["right_exact"] + normal_radius(0.5 / math.sqrt(naive["plays"]))
+    assert not rate_fits(round(naive["right"] * naive["plays"]), naive["plays"], split["right_exact"])
     assert small.held
     assert [rows[practice, CHANGE]["epsilon_horizon"] for practice in (ONCE, SPLIT, WHOLE)] == [1, 1, 5]
 
@@ -105,7 +104,8 @@ def test_a_kept_answer_shows_that_a_person_changed_and_keeps_no_epsilon() -> Non
     assert change.facts["advantage"] >= 0.99
     assert all(seen.facts["epsilon_horizon"] is seen.facts["right_at_most"] is None for seen in (change, several))
     assert present(several.guess).all()
-    assert present(single.guess).mean() == pytest.approx(math.exp(-2000 / (ITEMS + LIKES)), abs=0.06)
+    alone = math.exp(-2000 / (ITEMS + LIKES))  # of 2,000 who lose it in pairs: deviation .011, false alarm 1e-6
+    assert present(single.guess).mean() == pytest.approx(alone, abs=normal_radius(0.011))
 
 
 def test_guesses_that_epsilon_does_not_allow_break_a_claim(small: Audit) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evidence import normal_radius, variance_fits
 from runs import Command, lines_of_units, refused, undrawn_report
 
 import blindrec as face
@@ -235,9 +236,9 @@ def test_lists_of_the_true_shares_are_worth_most() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("speaks", [0.6, 0.66])
 def test_the_law_of_a_sum_has_the_variance_that_a_filter_takes(speaks: float) -> None:
-    """4,000 draws of 50 items: means within 5.5 standard errors (1 in a million); with 10 % more contrast they are not.
+    """4,000 draws of 50 items: means and variance, normal and chi-square, false alarm 1e-6 each.
 
-    The variance is within 3 % of what is stated.
+    Twins: with 10 % more contrast means are off, and by 3 % the variance.
     """
     group = PeriodGroup(Fraction(1), ((1, Fraction(1)),), 400, 400)
     reports = GroupReports(group=group, speaks=speaks, for_others=0.2, deviation=5.0)
@@ -245,10 +246,10 @@ def test_the_law_of_a_sum_has_the_variance_that_a_filter_takes(speaks: float) ->
     values = reports.measured(shares, 4000, np.random.default_rng(0)).values
     if speaks > 0.6:  # read as if it spoke less often
         values = values * (speaks - 0.2) / 0.4
-    error = np.sqrt(reports.variance(shares) / 4000)
-    assert (np.abs(values.mean(axis=0) - shares) < 5.5 * error).all() == (speaks == 0.6)
+    strays = (values - shares) / np.sqrt(reports.variance(shares))
+    assert (np.abs(strays.mean(axis=0)).max() < normal_radius(4000**-0.5, comparisons=50)) == (speaks == 0.6)
     if speaks == 0.6:
-        assert values.var(axis=0).mean() == pytest.approx(float(reports.variance(shares).mean()), rel=0.03)
+        assert [variance_fits(strays, variance) for variance in (0.97, 1.0, 1.03)] == [False, True, False]
 
 
 def test_groups_have_everybody_who_answers() -> None:
@@ -496,8 +497,8 @@ def ndcg(settings: Years, schedule: str, people: int = 0) -> float:
 def test_asking_people_when_they_arrive_is_worth_more_than_asking_everybody_again(tmp_path: Path) -> None:
     """Spec I 12 in small: without noise as lists of plain shares, .105 and .071; pooled over years it is far below.
 
-    Under local noise 100,000 newcomers come within 5 % and a tenth of them does not; five answers of each are worth
-    half. A mean of ten draws has a standard error of .003 at most.
+    Under local noise 100,000 newcomers come within 5 %, a tenth of them loses a tenth, and five answers of each are
+    worth .7 or less. Means of ten draws have standard errors of .004 at most and are five away: 1e-3 by Student's law.
     """
     liked = planted(tmp_path / "ratings.csv")
     settings = Years(ratings=tmp_path / "ratings.csv", period="year", like_from=4, likes=10, filter_drift=0.5)
@@ -505,8 +506,8 @@ def test_asking_people_when_they_arrive_is_worth_more_than_asking_everybody_agai
     assert [ndcg(settings, name) for name in ("once", "split")] == pytest.approx([newcomers, everybody], abs=1e-3)
     assert ndcg(settings.model_copy(update={"filter_drift": 0.0}), "once") < 0.6 * newcomers
     assert ndcg(settings, "once", 100_000) == pytest.approx(newcomers, rel=0.05)
-    assert ndcg(settings, "once", 10_000) < 0.85 * newcomers
-    assert ndcg(settings, "split", 100_000) < 0.6 * newcomers
+    assert ndcg(settings, "once", 10_000) < 0.9 * newcomers
+    assert ndcg(settings, "split", 100_000) < 0.7 * newcomers
 
 
 LATEST_SMALL = os.environ.get("BLINDREC_LATEST_SMALL")  # A user's own ratings.csv, which nobody may hand on freely
