@@ -26,8 +26,8 @@ from coordinator.server.fleet.coordinator_actor import GAUGES
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 PATIENCE = 300.0  # Seconds that a busy machine may take for a job; no test depends on how fast it is
-RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
-OWN = ["--design", "theirs:OUE", "--workers", "1", "--json", "-"]
+NICE = "RAY_worker_niceness"
+OWN = ["--design", "theirs:OUE", "--held-out", "0", "--workers", "1", "--json", "-"]
 SLOW = """
 class Slow(OUE):
     def sketch(self, *arguments):
@@ -44,17 +44,15 @@ class Cluster:
     """A head, and a working directory to submit from."""
 
     address: str
-    ray_address: str
-    process: psutil.Process
     folder: Path
     environment: dict[str, str]
 
-    def start(self, *words: str, joining: bool = False, **environment: str) -> subprocess.Popen[str]:
-        """Start the command in the folder; it is told the dashboard's address, or Ray's own where it joins a run."""
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start the command in the folder; it is told the dashboard's address."""
         return subprocess.Popen(
-            [sys.executable, "-m", "scenarios", *words, "--address", self.ray_address if joining else self.address],
+            [sys.executable, "-m", "scenarios", *words, "--address", self.address],
             cwd=self.folder,
-            env=self.environment | environment,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -82,12 +80,12 @@ def answers(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A head of two CPUs with a dashboard and a token of its own; the folder's name is short, as sockets need it."""
+    """A head of one CPU with a dashboard and a token of its own; the folder's name is short, as sockets need it."""
     place = tmp_path_factory.mktemp("submission")
     (place / "key").write_text(secrets.token_hex(32))
     (place / "other").write_text(secrets.token_hex(32))
     (place / "work").mkdir()
-    # fewer kernels than of a block model, as each job compiles what it needs
+    # fewer kernels than of a block model, and without a split, as each job compiles what it needs
     ratings = write_movielens(place / "ratings.csv", planted_ratings(users=200, items=20, each=6))
     (place / "work" / "small.toml").write_text(f"ratings = '{ratings}'\n")
     source = Path(mechanisms.__file__).read_text(encoding="utf-8")
@@ -103,8 +101,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     port, dashboard, client, *agents = free_ports(7)
-    flags = ["--num-cpus=2", "--dashboard-host=127.0.0.1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
-    flags += ["--include-log-monitor=false"]
+    flags = ["--num-cpus=1", "--dashboard-host=127.0.0.1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
+    flags += ["--no-monitor", "--include-log-monitor=false"]  # a second of processor each, and no test looks at them
     ports = [f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
     with tempfile.TemporaryDirectory(prefix="ray") as folder, tempfile.TemporaryFile() as said:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--temp-dir={folder}"]
@@ -119,7 +117,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             try:
                 for server in (dashboard, agents[0]):  # the agent takes jobs, and may be up long after the dashboard
                     assert holds_within(PATIENCE, partial(answers, server))
-                yield Cluster(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{port}", mine, place / "work", environment)
+                yield Cluster(f"http://127.0.0.1:{dashboard}", place / "work", environment)
             finally:
                 started = below(mine)
                 process.terminate()
@@ -135,7 +133,7 @@ def told(cluster: Cluster) -> Ended:
 
 def require_own_run(cluster: Cluster, said: Ended) -> None:
     """Its mechanism's file lies in the working directory; the cluster has never heard of it."""
-    wanted = of_file(cluster.folder.parent / "ratings.csv", design=mechanisms.OUE())
+    wanted = of_file(cluster.folder.parent / "ratings.csv", design=mechanisms.OUE(), held_out=0)
     assert (said.code, "Traceback" in said.err) == (0, False), said.err
     assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 200)
     assert said.result["releases_sha256"] == here(wanted).outcome.releases_sha256
