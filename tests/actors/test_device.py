@@ -233,10 +233,10 @@ def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS
 
 @pytest.mark.statistical
 def test_as_many_are_missing_as_said() -> None:
-    """False-alarm probability 1e-6; the twin: a tenth more stragglers would be noticed."""
+    """False-alarm probability 1e-6; the twin: a twentieth more stragglers would be noticed."""
     answered = int(cohort("0.9,0.1").answer(QUERY, 0, USERS).answered_mask().sum())
     assert evidence.rate_fits(answered, USERS, 1 - HALF.missing)
-    wrong = Absence(dropout=0.3, stragglers=0.6, delay=20, deadline=10)
+    wrong = Absence(dropout=0.3, stragglers=0.55, delay=20, deadline=10)
     assert not evidence.rate_fits(answered, USERS, 1 - wrong.missing)
 
 

@@ -243,14 +243,14 @@ def test_a_subset_starts_with_the_values_whose_digits_are_below_the_share(share:
 
 @pytest.mark.statistical
 def test_a_subset_avoids_a_devices_values_wherever_they_stand() -> None:
-    """False alarm 1e-6; the twin: a rate of meeting that is off by a twentieth."""
+    """False alarm 1e-6; the twin: a rate of meeting that is off by .07."""
     devices = 4000
     channel = subset_channel(Fraction(1), values=400, padded=3, subset_size=100)
     released = subset_releases(channel, np.tile(np.array([5, 70, 390], same_set(1, 1).dtype), (devices, 1)))
     met = int(released[:, [5, 70, 390]].any(axis=1).sum())
     rate = 1 - channel.misses / COIN
     assert rate_fits(met, devices, rate)
-    assert not rate_fits(met, devices, rate + 0.05)
+    assert not rate_fits(met, devices, rate + 0.07)
 
 
 def test_without_noise_a_subset_always_meets_the_set() -> None:

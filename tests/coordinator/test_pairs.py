@@ -125,9 +125,9 @@ def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None
 
 
 def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
-    """2,000 draws: means and variances of four entries, normal and chi-square, 1e-6 together; a row's covariance.
+    """2,000 draws: means and variances of four entries, and how far those of a row go together, false alarm 1e-6 each.
 
-    Twins: variances that are a fifth off.
+    Normal and chi-square laws. Twins: variances three tenths larger, and entries that have nothing in common.
     """
     alike = pair_agreement(parameters(4), agreement="equal", epsilon=math.inf, rated_public=True)
     signal, coins = curator_signal(alike, SIZES, users=7, rated=4), np.random.default_rng(2)
@@ -138,8 +138,13 @@ def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
         assert abs(strays.mean()) < evidence.normal_radius(math.sqrt(variance / len(draws)), comparisons=8)
         assert evidence.variance_fits(strays, variance, false_alarm=1e-6 / 8)
         assert not evidence.variance_fits(strays, 1.3 * variance)
-    together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
-    assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
+    rows = [(i, j, k) for i in range(5) for j, k in combinations(range(5), 2) if i not in (j, k)]
+    shared = np.array([signal.shared[cluster[i], cluster[j], cluster[k]] for i, j, k in rows])
+    spread = np.array([signal.variances[cluster[i], cluster[[j, k]]].prod() for i, j, k in rows])
+    found = np.array([np.cov(draws[:, i, j], draws[:, i, k])[0, 1] for i, j, k in rows])
+    radius = evidence.normal_radius((len(draws) * (shared**2 / spread).sum()) ** -0.5)
+    slope = (found * shared / spread).sum() / (shared**2 / spread).sum()
+    assert abs(slope - 1) < radius < abs(slope)
 
 
 def test_curator_totals_have_the_moments_of_every_world() -> None:

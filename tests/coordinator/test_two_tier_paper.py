@@ -59,7 +59,7 @@ def test_randomized_response_flips_the_bits_whose_own_coin_says_so() -> None:
 def test_items_that_no_public_user_rated_do_not_tell_the_flip() -> None:
     """The majority of 101 unseen items against the flip, over 16,384 devices; false alarm 1e-6.
 
-    Twin, the trap: with a fixed sign of 0 every device's flip is told.
+    Twins: one device in ten that tells its flip, and the trap, a fixed sign of 0, with which every device does.
     """
     model = worlds.features(items=301, unseen=101)
     of = worlds.rated(devices=MANY, items=200, each=5)
@@ -68,6 +68,7 @@ def test_items_that_no_public_user_rated_do_not_tell_the_flip() -> None:
     flips = np.array(worlds.coins(MANY).whole() >> np.uint64(63), np.uint8)
     guess = signs(mine, worlds.coins(MANY))[:, 200:].mean(axis=1) < 0.5
     assert rate_fits(int((guess == flips).sum()), MANY, 0.5)
+    assert not rate_fits(int(((guess == flips) | (np.arange(MANY) % 10 == 0)).sum()), MANY, 0.5)
     mine[:, 200:] = 1e-300
     fixed = signs(mine, worlds.coins(MANY))[:, 200:].mean(axis=1) < 0.5
     assert np.array_equal(fixed, flips)

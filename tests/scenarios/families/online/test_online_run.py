@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import sample
+from evidence import sample, student_radius
 from runs import present, write_movielens
 
 from actors.lying import LyingVoters
@@ -283,14 +283,19 @@ def test_half_of_the_liars_begin_at_once() -> None:
 
 @pytest.mark.thorough
 def test_recommendations_lose_more_with_liars_and_no_more_than_is_proved() -> None:
-    """Means of 20 seeds: 4.05 without liars, 9.75 if all lie at once, and 7.45 if group after group does."""
+    """In 40 seeds either way of lying costs more than none by Student's law, false alarm 1e-3.
+
+    Means are about 4 without liars, 10 if all lie at once, and 7 if group after group does.
+    """
     lies: dict[str, dict[str, Any]] = {name: {"malicious": 0.4, "attack": name} for name in ("untargeted", "halving")}
     lies[""] = {}
     told = {
-        name: [record(online(**{**SMALL, **how, "seed": seed})) for seed in range(20)] for name, how in lies.items()
+        name: [record(online(**{**SMALL, **how, "seed": seed})) for seed in range(40)] for name, how in lies.items()
     }
-    losses = {attack: float(np.mean([one["loss"] for one in rows])) for attack, rows in told.items()}
-    assert min(losses["halving"], losses["untargeted"]) > 1.5 * losses[""]
+    losses = {attack: np.array([one["loss"] for one in rows]) for attack, rows in told.items()}
+    for attack in ("halving", "untargeted"):
+        more = losses[attack] - losses[""]
+        assert more.mean() > student_radius(more, false_alarm=2e-3)
     for one in told["halving"] + told["untargeted"]:
         assert one["loss"] <= one["loss_bound"]
         assert one["loss_bound"] >= told[""][0]["loss_bound"]

@@ -26,7 +26,7 @@ def drawn(likes: list[float], *, users: int, each: int, seed: int = 1) -> Rating
 
 
 def test_a_planted_block_model_comes_back() -> None:
-    """4000 ratings: a cluster's share of likes has standard error 0.014 or less; 0.06 is four of them and more."""
+    """4000 ratings: a cluster's share of likes has standard error 0.014 or less; 0.06 is passed with 2e-5 at most."""
     world = shape_of(drawn([0.8] * 6 + [0.3] * 14, users=500, each=8), like_from=1)
     assert (world.items, world.rated, len(world.like)) == (20, 8, 1)
     assert world.cluster_shares == pytest.approx((0.3, 0.7))
@@ -36,7 +36,7 @@ def test_a_planted_block_model_comes_back() -> None:
 def test_luck_is_no_taste() -> None:
     """All items alike, 10 ratings each: sorting by luck would give clusters about 0.2 apart.
 
-    Measured in the other half, the difference has standard error 0.05: 0.2 is passed with probability below 1e-4.
+    Measured in the other half, the difference has standard error 0.05: 0.2 is passed with probability below 1e-4 each.
     """
     for seed in range(5):
         world = shape_of(drawn([0.5] * 40, users=50, each=8, seed=seed), like_from=1)

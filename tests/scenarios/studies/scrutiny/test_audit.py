@@ -280,7 +280,7 @@ def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> b
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
 def test_leaks_of_the_size_that_is_stated_are_found_as_often_and_smaller_ones_are_not(share: float) -> None:
-    """Of 60 games 90 % are to be found: 44 or more but with probability 1e-4, by the binomial law."""
+    """Of 60 games 90 % are to be found: 44 or more but with probability 1e-4, and not all but with 2e-3, binomial."""
     assert binom.cdf(43, 60, 0.9) < 1e-4
     coins = np.random.default_rng(1)
     stated = present(smallest_leak(1.0, 0.5, 20_000, 1e-4, share))
@@ -292,6 +292,7 @@ def test_leaks_of_the_size_that_is_stated_are_found_as_often_and_smaller_ones_ar
 
 @pytest.mark.statistical
 def test_what_is_not_private_says_so_and_is_told_apart() -> None:
+    """No claim that an alarm could be false of."""
     found = audit("item-query", releases=5000)
     assert (found.claimed, found.exact, found.held) == (None, math.inf, True)
     assert found.measured > 4
@@ -396,6 +397,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
 def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[mechanisms.Plain]) -> None:
+    """False alarm of a twin: 1e-3."""
     found, twin = (audit(kind(leaks=leaks), releases=30_000) for leaks in (True, False))
     assert found.measured > 1.1
     assert any(line.startswith(f"attack {BY[kind]}, ") for line in found.failures), found.failures
@@ -407,6 +409,7 @@ def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[mechanisms.Plain
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [LessNoise, mechanisms.StatedLessNoise])
 def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[mechanisms.Plain]) -> None:
+    """False alarm of a twin: 1e-3."""
     found = audit(kind(leaks=True), releases=400_000 if kind is LessNoise else 10_000)
     exact = math.log((1 - 0.95 / (1 + math.e)) / (0.95 / (1 + math.e)))
     if kind is LessNoise:  # whose stated likelihood is honest: only releases tell
