@@ -45,6 +45,7 @@ LIGHT = {
     "actors.block_model": NUMERICAL,  # its kernels are compiled when they are called
     "coordinator.protocol.mechanisms": NUMERICAL,
     "coordinator.server.online.recommenders": NUMERICAL,
+    "coordinator.server.rounds.policies": NUMERICAL,
     "scenarios.cluster.job_request": NUMERICAL,
     "scenarios.backends.sending": NUMERICAL,
     "coordinator.server.fleet.panel": ("ray",),
