@@ -45,10 +45,10 @@ LIGHT = {
     "actors.block_model": NUMERICAL,  # its kernels are compiled when they are called
     "coordinator.protocol.mechanisms": NUMERICAL,
     "coordinator.server.online.recommenders": NUMERICAL,
-    "coordinator.server.rounds.policies": NUMERICAL,
     "scenarios.cluster.job_request": NUMERICAL,
     "scenarios.backends.sending": NUMERICAL,
     "coordinator.server.fleet.panel": ("ray",),
+    "coordinator.server.rounds.policies": ("ray", "numba", "scipy.special"),
 }
 """A module, and what a fresh interpreter must not hold once it has imported it, and settings, messages and places."""
 COMMANDS = ("", *command_line().commands)
