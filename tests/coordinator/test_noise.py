@@ -92,6 +92,7 @@ def test_a_law_is_that_of_its_formula(law: NoiseLaw, chances: object) -> None:
     assert law.deviation == pytest.approx(math.sqrt(float(exact @ np.square(values))), rel=1e-9)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", [law for law, _ in LAWS])
 def test_draws_follow_their_law(law: NoiseLaw) -> None:
     """Chi-square over 400,000 draws, false alarm 1e-6 each."""

@@ -104,6 +104,7 @@ def test_one_rated_item_makes_no_public_pair() -> None:
         pair_agreement(parameters(1), agreement="equal", epsilon=1, rated_public=True)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("users", [70, 200, 3000])
 def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
     """400 draws over ten pairs: means and variances of ``n`` and ``n rate``, normal and chi-square, 1e-6 each.
@@ -124,6 +125,7 @@ def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None
         assert fits == [False, True, False]
 
 
+@pytest.mark.statistical
 def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
     """2,000 draws: means and variances of four entries, and how far those of a row go together, false alarm 1e-6 each.
 

@@ -252,7 +252,8 @@ def test_what_is_decided_is_right_with_the_asked_probability() -> None:
 @pytest.mark.parametrize(("clusters", "seeds"), [(2, 40), (3, 15)])
 @pytest.mark.parametrize("scatter", [0.0, 0.5])
 def test_pure_noise_never_stands_apart(clusters: int, seeds: int, scatter: float) -> None:
-    """By its own rule a run would with probability 1/1200 or less; whatever failure is allowed, nothing is decided."""
+    """By its own rule a run would with probability 1/1200, one of 40 with .03; whatever failure is allowed, nothing is
+    decided."""
     for seed in range(seeds):
         sample = draw(Planted((0.3,), (1.0,), scatter), items=60, apart=3, seed=seed)
         found = believe(told(sample), clusters=clusters, failure=0.05)

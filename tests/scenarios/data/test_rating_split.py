@@ -102,6 +102,7 @@ def subsets_drawn(users: int, seed: int) -> Ints:
     return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_held_out_likes_are_drawn_uniformly(seed: int) -> None:
     """False alarm: 1e-6 a seed (Pearson, 9 degrees of freedom, 20 thousand users)."""
@@ -117,6 +118,7 @@ def test_a_slightly_uneven_draw_would_be_refused() -> None:
     assert not chi_square_fits(counts, np.ones(10))
 
 
+@pytest.mark.statistical
 def test_draws_of_two_users_or_seeds_are_independent() -> None:
     """Two draws of 1 of 4 agree with probability 1/4; Hoeffding: off by more than 0.027 of 10 thousand below 1e-6."""
     users = 10_000

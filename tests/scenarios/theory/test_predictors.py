@@ -443,6 +443,7 @@ def test_draws_are_those_of_their_users() -> None:
     assert (one.shares(400, 12) == other.shares(400, 12)).all()
 
 
+@pytest.mark.statistical
 def test_full_reveal_of_sure_ratings_is_a_coupon_collector() -> None:
     """Unseen items are all put into one cluster: those of the other are wrong, half of them, or the larger part.
 
@@ -481,6 +482,7 @@ def exact_users(items: int, rated: int) -> float:
     return after(items)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("items", "rated"), [(2, 1), (12, 2), (40, 7)])
 def test_users_of_item_queries_by_the_exact_recursion(items: int, rated: int) -> None:
     """Mean of 400 draws by Student's law, false alarm 1e-6; the twin's users are a third more."""

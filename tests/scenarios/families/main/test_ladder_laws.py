@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from evidence import counts_fit, normal_radius, size
 from runs import here, small
 
@@ -26,6 +27,7 @@ def shares_liked(run: MainResult, padded: int) -> Floats:
     return people.likers(lambda likes: np.minimum(1, padded / likes))
 
 
+@pytest.mark.statistical
 def test_shuffled_sets_have_the_counts_of_their_law() -> None:
     """Binomial, and normal all together, false alarm 1e-6 each; a twin whose shares are a seventh larger is caught."""
     run = ran(design="set", trust="shuffled")

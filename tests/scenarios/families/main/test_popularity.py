@@ -202,6 +202,7 @@ def test_clusters_that_explain_nothing_are_noise_though_they_agree_with_those_wi
     assert (nothing.noiseless_ari, nothing.verdict) == (1, "noise")
 
 
+@pytest.mark.statistical
 @pytest.mark.few(1)
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_shuffled_labels_explain_as_much_as_an_f_test_says_of_normal_values(clusters: int) -> None:
@@ -220,6 +221,7 @@ def test_shuffled_labels_explain_as_much_as_an_f_test_says_of_normal_values(clus
         assert chance_of(values + cluster, cluster) == 1 / (1 + SHUFFLES)
 
 
+@pytest.mark.statistical
 def test_a_small_cluster_with_the_one_popular_item_is_chance() -> None:
     """Shuffled, a cluster of 5 in 300 holds it with probability 1/60; an F test would say 1e-16. 1e-6."""
     popular, cluster = (np.arange(300) == 0).astype(float), (np.arange(300) < 5).astype(np.int32)

@@ -33,6 +33,7 @@ def row_by_row(apart: list[Difference]) -> Floats2:
     return np.stack([means, means - reach, means + reach], axis=1)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("intervals", "hold"), [(at_once, True), (row_by_row, False)])
 def test_intervals_hold_at_once(intervals: Any, hold: bool) -> None:
     """For tables of 20 rows; false alarm below 1e-4 where 95 % of tables hold. Row by row a third of them do."""
