@@ -31,7 +31,7 @@ from coordinator.protocol.decoding.curator import (
     noisy_totals,
     pair_sensitivity,
 )
-from coordinator.protocol.decoding.estimates import read_sets, read_signs
+from coordinator.protocol.decoding.estimates import others_share, read_sets, read_signs
 from coordinator.protocol.decoding.line import DECODERS, Curator, decode, decode_affinity, kmeans_on_line
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
@@ -388,6 +388,13 @@ def sets_about(items: int, rated: int, pool: int, epsilon: Epsilon) -> Query:
     return in_world(MaxSense, items=items, rated=rated).query(
         round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon, pool=places
     )
+
+
+def test_who_rated_one_item_of_a_pool_rated_so_many_others_of_it() -> None:
+    """Of all sets of four among seven items, three of which are the pool: with item 0, and on average."""
+    rated = [len({0, 1, 2} & set(items)) for items in itertools.combinations(range(7), 4)]
+    others = [len({1, 2} & set(items)) for items in itertools.combinations(range(7), 4) if 0 in items]
+    assert others_share(3, items=7, rated=4) == pytest.approx(np.mean(others) / np.mean(rated))
 
 
 @pytest.mark.parametrize("told", [0, 50])

@@ -108,7 +108,9 @@ def test_one_answer_is_expected_to_tell_what_it_tells_where_counts_are_the_expec
         statistic = CountStatistic(
             sums=np.rint(sums * devices).astype(np.int64), ones=0, devices=devices, answered=devices, refused=0
         )
-        np.testing.assert_allclose(design.read(query, statistic).information, devices * expected, rtol=1e-6)
+        estimates = design.read(query, statistic)
+        np.testing.assert_allclose(estimates.value, np.full(8, liked), rtol=1e-6)
+        np.testing.assert_allclose(estimates.information, devices * expected, rtol=1e-6)
         assert (expected > 0).all()
 
 
