@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy
-from evidence import FALSE_ALARM
+from evidence import student_radius
 from runs import present
 from scipy.stats import norm
 from worlds import block_model
@@ -293,8 +292,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Influence, Floa
 
 def fits(found: Floats, shift: float) -> bool:
     """Whether independent blocks agree with a mean, by Student's test."""
-    radius = scipy.stats.t.isf(FALSE_ALARM / 2, found.size - 1) * found.std(ddof=1) / math.sqrt(found.size)
-    return bool(abs(found.mean() - shift) <= max(radius, 1e-9))
+    return bool(abs(found.mean() - shift) <= max(float(student_radius(found)), 1e-9))
 
 
 CASES = {
