@@ -297,5 +297,5 @@ def faults(page: str) -> Iterator[str]:
 def test_every_promise_names_what_enforces_it_and_what_would_fail() -> None:
     assert len(rows(PAGE)) > 10
     assert list(faults(PAGE)) == []
-    for right, wrong in (("::test_golden_on_ray", "::test_gold"), ("test_golden.py::", "test_olden.py::")):
+    for right, wrong in (("::test_ray_repeats", "::test_rays"), ("test_ray.py::", "test_tray.py::")):
         assert len(list(faults(PAGE.replace(right, wrong)))) >= 1
