@@ -23,7 +23,8 @@ def read(path: Path) -> dict[str, Any]:
 @pytest.mark.few(1)  # four seconds each
 @pytest.mark.parametrize("path", [one for one in notebooks() if one not in ON_RAY], ids=lambda path: path.stem)
 def test_a_tutorial_shows_what_its_cells_print(path: Path) -> None:
-    assert not list(differences(path, quick=not THOROUGH))
+    if wrong := list(differences(path, quick=not THOROUGH)):
+        pytest.fail("\n".join(wrong))  # whole, where an assertion would cut it
 
 
 @pytest.mark.thorough  # ten seconds; test_own_on_ray asks by policies like its on Ray
