@@ -44,6 +44,7 @@ def outputs_of(cells: list[str]) -> Iterator[list[dict[str, Any]]]:
     """Yield what each cell puts out: its text, then its figures."""
     names: dict[str, Any] = {"__name__": "__main__"}
     plt.switch_backend("agg")
+    plt.close("all")  # what somebody else left open
     for number, cell in enumerate(cells, 1):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):

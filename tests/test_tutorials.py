@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from evidence import THOROUGH
+from matplotlib import pyplot as plt
 
-from benchmarks.notebooks import code_of, differences
+from benchmarks.notebooks import code_of, differences, outputs_of
 from benchmarks.pages import ROOT, notebooks, text_of
 
 ON_RAY = [ROOT / "docs" / "tutorials" / "your-own-policy.ipynb"]
@@ -44,6 +45,12 @@ def test_a_tutorial_that_shows_something_else_is_found(tmp_path: Path) -> None:
     wrong = list(differences(path, quick=True))
     assert [line.split(" prints")[0] for line in wrong] == [f"wrong.ipynb: {cells[k]['source'][0]!r}" for k in (2, 3)]
     assert len(list(differences(path, quick=False))) == 3
+
+
+@pytest.mark.usefixtures("headless")
+def test_figures_that_were_open_before_are_no_cells() -> None:
+    plt.figure()
+    assert list(outputs_of(["1 + 1"])) == [[{"name": "stdout", "output_type": "stream", "text": ["2\n"]}]]
 
 
 def test_tutorials_are_short_begin_with_what_they_give_and_can_be_read_aloud() -> None:
