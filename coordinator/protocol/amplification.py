@@ -517,9 +517,9 @@ def _tilted_mean(summand: Summand, circle: int, theta: float, frequencies: Ints 
 
 def _sum_of_powers(exponents: Any, last: int) -> Any:
     """Return the sum of ``s exp(x s)`` over s from 1 to ``last``, for every exponent x other than 0."""
-    less = np.expm1(exponents)
-    powers = last * np.exp(last * exponents) * less - np.expm1(last * exponents)
-    return np.exp(exponents) * powers / np.square(less)
+    growth = np.expm1(exponents)
+    powers = last * np.exp(last * exponents) * growth - np.expm1(last * exponents)
+    return np.exp(exponents) * powers / np.square(growth)
 
 
 def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:

@@ -318,7 +318,7 @@ def users_to_decide(
 
 def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
     """Return the expected number of items whose log-odds pass the edge after this drift."""
-    from scipy.special import ndtr  # noqa: PLC0415 (a server that follows no adaptive policy loads no scipy)
+    from scipy.special import ndtr  # noqa: PLC0415 (a server that follows no adaptive policy needs none of it)
 
     spread = np.sqrt(2 * drift)
     right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)

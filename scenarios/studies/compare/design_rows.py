@@ -57,7 +57,7 @@ def design_rows(settings: Comparison) -> Mapping[str, RunRow]:
 def require_rows(settings: Comparison, names: Set[str]) -> None:
     """Refuse mechanisms that have no row of these names, and say how those are compared that can get one."""
     for name in settings.mechanisms or ():
-        if name in designs().keys() - {known.lower() for known in names}:
+        if name in designs().keys() - {row.lower() for row in names}:
             raise InputError(f"mechanism {name!r} has a row only where it is asked for; add it with --design {name}")
         if name not in names | {EVERY_ROW}:
             raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")

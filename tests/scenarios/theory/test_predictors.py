@@ -455,9 +455,8 @@ def test_full_reveal_of_sure_ratings_is_a_coupon_collector() -> None:
         radius, exact = student_radius(shares), int((shares == 1).sum())
         for factor, right in ((1, True), (1.5, False)):
             unseen = (1 - 0.5 / 200) ** (factor * users)
-            larger = (
-                1 - stats.binom.cdf(np.arange(100), 100, unseen) ** 2
-            ).sum() / 200  # the mean of the larger of two
+            # The mean of the larger of two counts
+            larger = (1 - stats.binom.cdf(np.arange(100), 100, unseen) ** 2).sum() / 200
             assert (1 - larger - radius <= shares.mean() <= 1 - unseen / 2 + radius) == right
             least, most = ((1 - unseen) ** either for either in (200, 100))
             assert binomial_bounds(400, least)[0] <= exact <= binomial_bounds(400, most)[1] or not right

@@ -326,7 +326,7 @@ def test_people_over_those_of_one_month_are_as_derived(rung: str, schedule: str,
     """Spec I 7: the least number of people that it allows is too few, and the largest enough.
 
     Not by numbers of a result, which are rounded to what their intervals leave, two digits. Seeds are fixed: shares of
-    40 other worlds stray by .004, and ends are one to four of these away (at local, rotate one: 1 in 6 is missed).
+    40 other worlds stray by .004, and ends are one to four of these away.
     """
     assert worst_month(rung, schedule, (times - within) * ONCE[rung]) < 0.95
     assert worst_month(rung, schedule, (times + within) * ONCE[rung]) > 0.95
