@@ -7,6 +7,7 @@ many are taken as normal, with the covariance of people in the file.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +45,16 @@ def rows_of(games: Games) -> tuple[Ints, list[PersonRow], list[list[PersonRow]]]
     return among, people, [[row(person) for person in others] for others in games.others.tolist()]
 
 
-class LawOfOthers:
-    """How often two histories are told apart among others who are drawn; subclasses say it of items and places."""
+class LawOfOthers(ABC):
+    """How often two histories are told apart among others who are drawn; subclasses say by what."""
 
-    def right(self, first: Ints, second: Ints, out: list[int]) -> float:
-        """Return how often two histories are told apart, with these people out of all others."""
-        raise NotImplementedError
+    @abstractmethod
+    def part(self, items: Ints) -> Floats:
+        """Return what is compared of a history."""
+
+    @abstractmethod
+    def right(self, first: Floats, second: Floats, out: list[int]) -> float:
+        """Return how often two histories are told apart by their parts, with these people out of all others."""
 
     def guesses(self, games: Games) -> Guesses:
         """Play both games."""
@@ -59,11 +64,12 @@ class LawOfOthers:
         for person, of_person in zip(people, others, strict=True):
             out = [] if person.index is None else [person.index]
             likes = coins.permutation(person.items)[:LIKES].tolist()
-            without = (person.items[person.items != item] for item in likes)
-            like.append(float(np.mean([self.right(person.items, rest, out) for rest in without])))
+            whole = self.part(person.items)
+            without = (self.part(person.items[person.items != item]) for item in likes)
+            like.append(float(np.mean([self.right(whole, rest, out) for rest in without])))
             whose.append(
                 [
-                    self.right(person.items, other.items, out + ([] if other.index is None else [other.index]))
+                    self.right(whole, self.part(other.items), out + ([] if other.index is None else [other.index]))
                     for other in of_person
                 ]
             )
@@ -90,13 +96,15 @@ class SumsByLaw(LawOfOthers):
         self._inverse = np.linalg.inv(gram + ridge * np.eye(among.size))
         self._deviation, self._most = deviation, most
 
-    def right(self, first: Ints, second: Ints, out: list[int]) -> float:
+    def part(self, items: Ints) -> Floats:
+        """Return the mean of what is kept of a history."""
+        means = np.zeros(self._scale.size)
+        means[items] = min(1.0, self._most / max(items.size, 1))
+        return means
+
+    def right(self, first: Floats, second: Floats, out: list[int]) -> float:
         """See `LawOfOthers.right`."""
-        shift = np.zeros(self._scale.size)
-        for sign, items in ((1, first), (-1, second)):
-            if items.size:
-                shift[items] += sign * min(1.0, self._most / items.size)
-        shift *= self._scale
+        shift = (first - second) * self._scale
         along = self._rows @ shift
         along[out] = 0
         # By Woodbury's identity all is among people; the inverse without some of them follows from that with all, and
@@ -136,14 +144,11 @@ class ShuffledByLaw(LawOfOthers):
         self._dummy = dummies.min(axis=1)
         liked = games.histories.liked[among]
         self._others = np.stack(
-            [
-                self._ratios(liked.indices[start:stop])
-                for start, stop in zip(liked.indptr, liked.indptr[1:], strict=False)
-            ]
+            [self.part(liked.indices[start:stop]) for start, stop in zip(liked.indptr, liked.indptr[1:], strict=False)]
         )
         self._total = self._others.sum(axis=0)
 
-    def _ratios(self, items: Any) -> Floats:
+    def part(self, items: Any) -> Floats:
         """Return by how much each subset is more likely of a history than at random."""
         named = np.minimum(np.asarray(self._named[:, items].sum(axis=1)).ravel(), self._test.subset_size).astype(int)
         if items.size <= self._test.padded:
@@ -152,8 +157,8 @@ class ShuffledByLaw(LawOfOthers):
             meets = self._test.meeting(items.size)[np.minimum(named, items.size)]
         return np.asarray((1 + (self._test.odds - 1) * meets) / self._test.total)
 
-    def right(self, first: Ints, second: Ints, out: list[int]) -> float:
+    def right(self, first: Floats, second: Floats, out: list[int]) -> float:
         """See `LawOfOthers.right`."""
         others = (self._total - self._others[out].sum(axis=0)) / (len(self._others) - len(out))
-        variance = float(((self._ratios(first) - self._ratios(second)) ** 2 / others).mean())
+        variance = float(((first - second) ** 2 / others).mean())
         return 0.5 + math.sqrt(2 * variance / math.pi / self._test.devices) / 4

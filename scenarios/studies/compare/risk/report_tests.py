@@ -69,8 +69,7 @@ class SubsetTest:
 
     def right_of_values(self, union: int) -> float:
         """Return the same for two sets whose union has this many values."""
-        only = self.avoiding(self.padded) - self.avoiding(union)
-        return self.right_by_law((np.array([-1.0, 0.0, 1.0]), np.array([only, 1 - 2 * only, only])))
+        return _right_of_values(self, union)
 
     def right_by_law(self, law: Law) -> float:
         """Return the same from the law of a uniform subset's chance to meet one history less that to meet the other."""
@@ -85,8 +84,7 @@ class SubsetTest:
     def meeting(self, likes: int) -> Floats:
         """Return the chance that a history of so many values meets a report that names 0, 1, ... k of them."""
         named = np.arange(min(likes, self.subset_size) + 1)
-        missed = np.array([_binomial(likes - count, self.padded) for count in named.tolist()])
-        return -np.expm1(missed - _binomial(likes, self.padded))
+        return -np.expm1(_log_binomials(likes - named, self.padded) - _binomial(likes, self.padded))
 
     def differences(self, pair: HistoryPair) -> Law:
         """Return the law of a uniform subset's chance to meet the first history less that to meet the second."""
@@ -135,6 +133,12 @@ def _right_of_subsets(test: SubsetTest, first: int, second: int, shared: int) ->
     return test.right_by_law(test.differences(HistoryPair(first, second, shared)))
 
 
+@lru_cache(maxsize=1 << 14)
+def _right_of_values(test: SubsetTest, union: int) -> float:
+    only = test.avoiding(test.padded) - test.avoiding(union)
+    return test.right_by_law((np.array([-1.0, 0.0, 1.0]), np.array([only, 1 - 2 * only, only])))
+
+
 @lru_cache(maxsize=1 << 12)
 def _binomials(size: int) -> Floats:
     """Return logarithms of ``C(size, 0)``, ``C(size, 1)``, ..., ``C(size, size)``."""
@@ -148,9 +152,13 @@ def _log_factorials(count: int) -> Floats:
 
 
 def _binomial(size: int, count: int) -> float:
-    if not 0 <= count <= size:
-        return -math.inf
-    return float(special.gammaln(size + 1.0) - special.gammaln(count + 1.0) - special.gammaln(size - count + 1.0))
+    return float(_log_binomials(size, count)) if size >= 0 else -math.inf
+
+
+def _log_binomials(size: int | Ints, count: int | Ints) -> Floats:
+    """Return logarithms of ``C(size, count)``, minus infinity where ``count`` is greater, as factorials have poles."""
+    logs = special.gammaln(size + 1.0) - special.gammaln(count + 1.0) - special.gammaln(size - count + 1.0)
+    return np.asarray(logs)
 
 
 def mean_size(differences: Floats, chances: Floats, count: int) -> float:
@@ -182,7 +190,7 @@ def _mean_of_signs(chance: float, count: int) -> float:
         min(count, math.ceil(count * chance + TAIL * deviation + TAIL)) + 1,
     )
     logs = special.xlogy(numbers, chance) + special.xlog1py(count - numbers, -chance)
-    there = np.exp(np.array([_binomial(count, number) for number in numbers.tolist()]) + logs)
+    there = np.exp(_log_binomials(count, numbers) + logs)
     pairs = (numbers + 1) // 2  # A walk of 2 m - 1 steps ends as far away as one of 2 m: 2 m C(2 m, m) / 4^m
     central = special.gammaln(2 * pairs + 1.0) - 2 * special.gammaln(pairs + 1.0) - 2 * pairs * math.log(2)
     return float(there @ (2 * pairs * np.exp(central)))

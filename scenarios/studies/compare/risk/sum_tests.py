@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2
+from coordinator.protocol.compiled import ZERO, compiled
 from scenarios.studies.compare.risk.histories import HistoryPair, Scope
 from scenarios.studies.compare.risk.report_tests import kept_of_both
 
@@ -130,6 +131,7 @@ def log_odds(attack: LikesSum, pair: HistoryPair, draws: int = DRAWS) -> Floats:
     return np.asarray(np.log(numerator / denominator))
 
 
+@compiled
 def mean_products(means: Floats2, ratios: Floats2, before: int) -> Floats2:
     """Return mean products over t-subsets of coordinates, shape (most + 1, releases), after some more of them.
 
@@ -137,14 +139,12 @@ def mean_products(means: Floats2, ratios: Floats2, before: int) -> Floats2:
     ``before`` of them are in ``means``.
     """
     means, most = means.copy(), len(means) - 1
-    sizes, change = np.arange(1.0, most + 1)[:, None], np.empty_like(means[1:])
-    for count, ratio in enumerate(ratios, before + 1):
-        top = min(count, most)
-        # In place, as this is most of the time that a row takes
-        gain = np.multiply(means[:top], ratio, out=change[:top])
-        gain -= means[1 : top + 1]
-        gain *= sizes[:top] / count
-        means[1 : top + 1] += gain
+    for index in range(len(ratios)):
+        count, ratio = before + index + 1, ratios[index]
+        for size in range(min(count, most), ZERO, -1):  # in place, as each needs what the next smaller one was
+            of_size, of_smaller, share = means[size], means[size - 1], size / count
+            for release in range(ratio.size):
+                of_size[release] += (of_smaller[release] * ratio[release] - of_size[release]) * share
     return means
 
 
