@@ -106,17 +106,11 @@ class SumsByLaw(LawOfOthers):
         """See `LawOfOthers.right`."""
         shift = (first - second) * self._scale
         along = self._rows @ shift
-        along[out] = 0
         # By Woodbury's identity all is among people; the inverse without some of them follows from that with all, and
         # the mean that a covariance subtracts is a vector of ones there
-        solved, ones = (self._without(vector, out) for vector in (along, self._ones(out)))
+        solved, ones = (self._without(vector, out) for vector in (along, np.ones(along.size)))
         distance = float(shift @ shift - along @ solved + solved.sum() ** 2 / ones.sum())
         return float(special.ndtr(math.sqrt(max(distance, 0.0)) / self._deviation / 2))
-
-    def _ones(self, out: list[int]) -> Floats:
-        ones = np.ones(len(self._inverse))
-        ones[out] = 0
-        return ones
 
     def _without(self, vector: Floats, out: list[int]) -> Floats:
         solved = self._inverse @ vector
