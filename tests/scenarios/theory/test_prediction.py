@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.moments.blocks import SketchMoments, maxsense_moments
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.value_channels import CHOSEN, PADDED, subset_channel
 from coordinator.server.aggregation import aggregate
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
@@ -324,3 +326,15 @@ def test_shifts_are_those_of_the_formulas_by_hand(design: str, promoted: int, to
     """Sign: ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``; sets, unary bits: ``(1 - q) / (p - q)``, less others."""
     influence = present(influence_of(resolve(scenario_of(design))))
     assert influence.shift(promoted) == pytest.approx(told, abs=5e-4)
+
+
+def test_a_report_that_names_a_promoted_item_has_room_for_fewer_others() -> None:
+    """Of k named values one is the item, and each of the V - 1 others is with a chance of (k - 1) / (V - 1)."""
+    resolved = resolve(scenario_of("set"))
+    query = resolved.design.query(round_number=0, public_seed=bytes(16), epsilon=resolved.world.epsilon)
+    padded, chosen = (int(query.parameters[name]) for name in (PADDED, CHOSEN))
+    channel = subset_channel(Fraction(1), values=100 + padded, padded=padded, subset_size=chosen)
+    own, other = map(float, channel.rates)
+    assert chosen > 1
+    by_hand = (1 - (chosen - 1) / (99 + padded)) / (own - other)
+    assert present(influence_of(resolved)).shift(1) == pytest.approx(by_hand, rel=1e-9)

@@ -1,5 +1,6 @@
 """Paired differences of rows: intervals that hold at once for a table, on the same people, and what the table says."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,37 @@ def test_intervals_hold_at_once(intervals: Any, hold: bool) -> None:
     assert (covered >= binomial_bounds(TABLES, 0.95, false_alarm=2e-4)[0]) == hold
 
 
+def reaches(*apart: Difference) -> Floats:
+    means, low, high = at_once(apart).T
+    assert means - low == pytest.approx(high - means)
+    assert means == pytest.approx([one.values.mean() for one in apart])
+    return np.asarray(high - means)
+
+
+def test_a_single_interval_is_students_over_splits_or_over_people() -> None:
+    """The simulated level is .05 +- .0034, which moves these by 4 and .7 % at most."""
+    coins, splits = np.random.default_rng(0), np.array([0.1, 0.2, 0.4])
+    people = coins.normal(size=SAMPLES)
+    of_splits = special.stdtrit(2, 0.975) * splits.std(ddof=1) / math.sqrt(3)
+    assert reaches(Difference(splits, np.full((3, SAMPLES), 0.3))) == pytest.approx([of_splits], rel=0.04)
+    of_people = special.stdtrit(SAMPLES - 1, 0.975) * people.std(ddof=1)
+    assert reaches(Difference(np.zeros(3), np.tile(people, (3, 1)))) == pytest.approx([of_people], rel=0.015)
+    # Samples are the same in all splits, whose mean is what counts: what takes turns there is no error
+    assert reaches(Difference(np.zeros(2), np.stack([people, -people]))) == pytest.approx([0], abs=1e-9)
+
+
+def test_splits_that_agree_by_chance_count_as_the_others_do() -> None:
+    """Two of equal variance over people, 1; over splits of .5 in the mean, as 1 and 0: errors are of 2 and of 1.5."""
+    people = np.random.default_rng(0).normal(size=SAMPLES)
+    people /= people.std(ddof=1)
+    samples, splits = np.tile(people, (3, 1)), np.array([-1.0, 0.0, 1.0]) * math.sqrt(3)
+    first, second = reaches(Difference(splits, samples), Difference(np.zeros(3), samples))
+    degrees = [whole**2 / (1 / (SAMPLES - 1) + across**2 / 2) for whole, across in ((2, 1), (1.5, 0.5))]
+    level = 2 * special.stdtr(degrees[0], -first / math.sqrt(2))
+    assert 0.024 < level < 0.05  # of two intervals that depend on each other
+    assert second == pytest.approx(special.stdtrit(degrees[1], 1 - level / 2) * math.sqrt(1.5))
+
+
 def test_a_difference_that_never_varies_is_certain() -> None:
     same = Difference(np.full(3, 0.1), np.full((3, 5), 0.1))
     assert at_once([same, same]).tolist() == [[pytest.approx(0.1)] * 3] * 2
@@ -79,12 +111,16 @@ def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
         group("local", "pairs", "1", [scored(one, people=7) for one in base]),
         group("two-tier", "EASE", "", of_private, public="0.2"),
         group("public-rates", "directions", "1", shifted(0.5)),
+        group("two-tier", "posterior", "1", of_private, public="0.2"),
     ]
     plain = {key.seed: one for key, _, one in groups[0]}
     columns = differences(groups, plain)
-    assert [one["above"] for one in columns] == [None, "popularity", None, None, "set", None, None, None]
+    assert [one["above"] for one in columns] == [
+        *(None, "popularity", None, None, "set", None, None, None),
+        "EASE",  # which has no epsilon
+    ]
     told = [one["to_popularity"] for one in columns]
-    expected = [None, 0.05, -0.05, 0.0, 0.03, None, 0.02, None]  # none where other people are evaluated
+    expected = [None, 0.05, -0.05, 0.0, 0.03, None, 0.02, None, 0.02]  # none where other people are evaluated
     assert told == [None if one is None else pytest.approx(one, abs=2e-3) for one in expected]
     assert columns[4]["to_above"] == pytest.approx(0.03, abs=2e-3)
     assert columns[4]["hit_rate_to_above_low"] > 0
@@ -94,6 +130,7 @@ def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
         row |= {name: float(row[name]) if row[name] else None for name in ("epsilon", "public")}
     first, *lines = better_rows(rows)
     assert "hold at once" in first
-    assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", "two-tier: EASE (20.0 % public)"]
+    private = "two-tier: EASE (20.0 % public); posterior at epsilon 1 (20.0 % public)"
+    assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", private]
     (nothing,) = better_rows([row for row in rows if row["mechanism"] == "set"])
     assert nothing.startswith("no row is shown to beat plain popularity's NDCG")

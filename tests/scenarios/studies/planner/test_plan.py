@@ -11,6 +11,7 @@ import pytest
 from evidence import sample
 from runs import present, printed
 from scipy.optimize import linear_sum_assignment
+from scipy.special import ndtri
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED
@@ -19,15 +20,15 @@ from coordinator.protocol.mechanism import POSTERIOR
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.trust_models import LOCAL, TWO_SERVERS
 from scenarios.config.mechanism_settings import variants
-from scenarios.config.resolve import resolve
+from scenarios.config.resolve import block_of, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import best_matching
 from scenarios.show.tables import name_of
 from scenarios.studies.planner import plan as planning
 from scenarios.studies.planner.least_users import Candidate, Target, any_design, candidates, users_needed
 from scenarios.studies.planner.plan import DesignPlan, in_words, plan, quick_best, show_plan
-from scenarios.studies.planner.withstanding import _rows, withstanding
-from scenarios.theory.liars import influence_of
+from scenarios.studies.planner.withstanding import _needed, _pooled, _rows, withstanding
+from scenarios.theory.liars import Influence, influence_of, universal_limit
 from scenarios.theory.predictors import predictor
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -248,10 +249,33 @@ def test_pools_cost_users_and_let_more_liars_be_as_the_spec_says() -> None:
     found = rows(ALL_RIGHT, 0.001)
     tipping = {size: row["tipping_share"] for size, row in found.items()}
     assert [tipping[size] for size in (1000, 100, 1)] == pytest.approx([0.00160, 0.00489, 0.01097], abs=1e-5)
-    honest, left = found[1000]["users_honest"], 1 - 0.001 / 0.999 * 0.9984 / 0.0016
-    assert found[1000]["users"] == pytest.approx(honest / (0.999 * left) ** 2, rel=0.01)
+    assert tipping[1] == pytest.approx(universal_limit(block_of(WORLD), WORLD.epsilon))
+    honest, alone = found[1000]["users_honest"], math.comb(29, 14) / 2**29  # that one of 30 signs decides
+    for size, cost in ((1000, 1.0), (1, 1000 * alone**2)):
+        left = 1 - 0.001 / 0.999 * (1 - tipping[size]) / tipping[size]
+        assert found[size]["users"] == pytest.approx(honest * cost / (0.999 * left) ** 2, abs=1)
     assert found[100]["users"] < found[1000]["users"] < found[1]["users"]
     assert rows(ALL_RIGHT, 0.001, "maxsense")[1.0]["tipping_share"] == pytest.approx(0.0034, abs=1e-5)
+
+
+def test_pools_cost_users_by_the_square_of_their_noise() -> None:
+    run = Candidate(world=WORLD, settings={"design": "sign", "decoder": "posterior"}).at(WORLD.epsilon)
+    influence = present(influence_of(run))
+    pools = list(_pooled(run, influence))
+    assert [changed["pool_size"] for changed, _, _ in pools] == [1000, 334, 100, 34, 10, 1]
+    for _, cost, pooled in pools:
+        assert cost == pytest.approx((pooled.noise / influence.noise) ** 2)
+
+
+def test_liars_who_move_nothing_cost_their_own_answers_alone() -> None:
+    """5 % of the items are wrong where the middle is 1.645 deviations away: 27,055 honest users at a gap of .02."""
+    influence = Influence(levels=np.array([0.01, -0.01]), deviation=np.ones(2), shift=lambda _: 0.0)
+    run = Candidate(world=WORLD, settings={"design": "sign", "decoder": "posterior"}).at(WORLD.epsilon)
+    users, note = _needed(influence, run, Target(success=None, accuracy=0.95), 0.2, 20_000.0)
+    least = (ndtri(0.95) / 0.01 / 0.8) ** 2
+    assert users is not None
+    assert least <= users <= 1.02 * least + 1
+    assert not note
 
 
 @pytest.mark.thorough

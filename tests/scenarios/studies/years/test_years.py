@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,19 +16,21 @@ from runs import Command, lines_of_units, refused, undrawn_report
 
 import blindrec as face
 from coordinator.protocol.arrays import Ints2
+from coordinator.protocol.composition import gaussian_delta_at
+from coordinator.protocol.counters import CounterNoise
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.schedule import SCHEDULES, Horizon, Stay
-from coordinator.protocol.trust_models import LOCAL
+from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS
 from coordinator.protocol.value_channels import subset_channel
 from scenarios.pages.promises import promises_of
 from scenarios.show.records import pictures_of
 from scenarios.studies.years.curves import next_place, users_at
 from scenarios.studies.years.file_periods import FilePeriods, file_periods
 from scenarios.studies.years.made_worlds import MadeWorlds
-from scenarios.studies.years.measuring import NONE, YearsKey, measure
+from scenarios.studies.years.measuring import NONE, YearsKey, counted_ndcg, counter_deviation, discount_of, measure
 from scenarios.studies.years.reports import GroupReports, HorizonGuarantee, PeriodGroup, asking_plan, reports_of
-from scenarios.studies.years.years_settings import Years
+from scenarios.studies.years.years_settings import TOLERANCE, Years
 from scenarios.studies.years.years_sweep import years
 
 HERE = face.InProcess(workers=1)
@@ -250,6 +252,50 @@ def test_the_law_of_a_sum_has_the_variance_that_a_filter_takes(speaks: float) ->
     assert (np.abs(strays.mean(axis=0)).max() < normal_radius(4000**-0.5, comparisons=50)) == (speaks == 0.6)
     if speaks == 0.6:
         assert [variance_fits(strays, variance) for variance in (0.97, 1.0, 1.03)] == [False, True, False]
+
+
+class HeldShares:
+    """A world of two kinds of items, half of each, that keeps the scores that it is given."""
+
+    worlds, items, periods, scored, likes_once, all_likes = 1, 40_000, 2, 2, False, 10
+
+    def __init__(self, levels: tuple[float, float]) -> None:
+        self.levels, self.scores = np.repeat(levels, self.items // 2)[None], list[Any]()
+
+    def new_items(self, period: int) -> Any:
+        return np.zeros((1, self.items), np.bool_)
+
+    def new_likes(self, period: int) -> Any:
+        return self.levels
+
+    def ndcg(self, scores: Any, period: int) -> Any:
+        self.scores.append(scores)
+        return np.ones((1, 1))
+
+
+@pytest.mark.parametrize("deviation", [0.0, 5.0])
+def test_counters_draw_to_the_mean_as_far_as_they_are_noisy(deviation: float) -> None:
+    """Shares .09 and .11 among 900: their variance over all noise is what is left; within 4 % for 40,000 items."""
+    world, settings, coins = HeldShares((0.09, 0.11)), Years(), np.random.default_rng(0)
+    kept = 1 - 0.1**2 / (0.1**2 + TOLERANCE**2)
+    assert discount_of(settings) == pytest.approx(kept)
+    counted_ndcg(settings, cast("Any", world), people=900, deviation=deviation, coins=coins)
+    noise = CounterNoise(2, kept, deviation, np.ones((1, 1), np.int64))
+    for period, scores in enumerate(world.scores):
+        weights = kept ** np.arange(period + 1)
+        noise, _ = noise.next_period(coins, np.zeros((1, 1), np.bool_))
+        added = float(np.ravel(noise.variance)[0]) / (900 * weights.sum()) ** 2
+        error = 0.0899 / 900 * (weights**2).sum() / weights.sum() ** 2 + added
+        left = 1e-4 / (1e-4 + error)
+        assert scores.var() == pytest.approx(left**2 * (1e-4 + error), rel=0.04)
+
+
+def test_counters_hide_all_likes_of_a_person_that_count() -> None:
+    """Forty of them give way to forty others, under noise of one curator or of one of two servers."""
+    alone, both = (counter_deviation(Years(), rung, likes=40, people=1000) for rung in (CURATOR, TWO_SERVERS))
+    distance = math.sqrt(80) / alone
+    assert gaussian_delta_at(distance, 1.0) == pytest.approx(Years().delta_of(1000), rel=1e-5)
+    assert both == pytest.approx(math.sqrt(2) * alone)
 
 
 def test_groups_have_everybody_who_answers() -> None:
