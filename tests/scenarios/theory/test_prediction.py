@@ -328,6 +328,36 @@ def test_shifts_are_those_of_the_formulas_by_hand(design: str, promoted: int, to
     assert influence.shift(promoted) == pytest.approx(told, abs=5e-4)
 
 
+@pytest.mark.parametrize(
+    ("design", "promoted", "by_hand"),
+    [
+        # One of ten fair signs decides with C(9, 4) / 2^9; what a liar does not promote it dislikes, 9 of 99
+        ("sign", 1, math.tanh(0.5) * 126 / 512 * (1 + 9 / 99)),
+        # Another item that is sensed is answered with 1 unless none of ten liked ones is, each with a chance of .1
+        ("maxsense", 10, math.tanh(0.5) * 0.9**10),
+    ],
+)
+def test_made_up_ratings_move_items_as_by_hand(design: str, promoted: int, by_hand: float) -> None:
+    influence = present(influence_of(resolve(scenario_of(design)), RATINGS))
+    assert influence.shift(promoted) == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_sets_of_a_fixed_size_are_answered_by_how_many_promoted_items_they_hold() -> None:
+    resolved = resolve(scenario_of("multi-maxsense"))
+    query = resolved.design.query(round_number=0, public_seed=bytes(16), epsilon=resolved.world.epsilon)
+    size, promoted = int(query.parameters["set_size"]), 30
+    usual = size * promoted // 100
+
+    def more(others: int, least: int) -> float:
+        """Return how often a set of one item and others, so many of them promoted, holds at least so many of these."""
+        ways = [math.comb(others, held) * math.comb(99 - others, size - 1 - held) for held in range(size)]
+        return sum(ways[least:]) / math.comb(99, size - 1)
+
+    assert usual > 0
+    by_hand = more(promoted - 1, usual) - more(promoted, usual + 1)
+    assert present(influence_of(resolved)).shift(promoted) == pytest.approx(by_hand, rel=1e-9)
+
+
 def test_a_report_that_names_a_promoted_item_has_room_for_fewer_others() -> None:
     """Of k named values one is the item, and each of the V - 1 others is with a chance of (k - 1) / (V - 1)."""
     resolved = resolve(scenario_of("set"))

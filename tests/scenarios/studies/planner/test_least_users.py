@@ -10,7 +10,14 @@ from runs import present
 from coordinator.protocol.errors import InputError
 from scenarios.config.scenario import Scenario
 from scenarios.studies.planner import least_users
-from scenarios.studies.planner.least_users import Candidate, Target, epsilon_needed, predicted_users, users_needed
+from scenarios.studies.planner.least_users import (
+    Candidate,
+    Simulated,
+    Target,
+    epsilon_needed,
+    predicted_users,
+    users_needed,
+)
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
 
@@ -129,3 +136,9 @@ def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, ra
     assert least.high < 1.6 * least.low
     assert least_users.estimated_epsilon(one, SURE, 1) is None
     assert (least_users.to_epsilon(0), least_users.to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))
+
+
+def test_users_go_with_the_inverse_square_of_a_measured_contrast() -> None:
+    simulation = Simulated(contrast=0.1, low=0.05, high=0.2, seeds=3)
+    assert simulation.users(100) == (25, 400)
+    assert Simulated(contrast=0.1, low=-0.05, high=0.2, seeds=3).users(100) == (25, None)

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -25,10 +26,18 @@ from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS
 from coordinator.protocol.value_channels import subset_channel
 from scenarios.pages.promises import promises_of
 from scenarios.show.records import pictures_of
-from scenarios.studies.years.curves import next_place, users_at
+from scenarios.studies.years.curves import MeasuredYears, next_place, users_at
 from scenarios.studies.years.file_periods import FilePeriods, file_periods
 from scenarios.studies.years.made_worlds import MadeWorlds
-from scenarios.studies.years.measuring import NONE, YearsKey, counted_ndcg, counter_deviation, discount_of, measure
+from scenarios.studies.years.measuring import (
+    NONE,
+    YearsKey,
+    YearsMeasurement,
+    counted_ndcg,
+    counter_deviation,
+    discount_of,
+    measure,
+)
 from scenarios.studies.years.reports import GroupReports, HorizonGuarantee, PeriodGroup, asking_plan, reports_of
 from scenarios.studies.years.years_settings import TOLERANCE, Years
 from scenarios.studies.years.years_sweep import years
@@ -296,6 +305,35 @@ def test_counters_hide_all_likes_of_a_person_that_count() -> None:
     distance = math.sqrt(80) / alone
     assert gaussian_delta_at(distance, 1.0) == pytest.approx(Years().delta_of(1000), rel=1e-5)
     assert both == pytest.approx(math.sqrt(2) * alone)
+    assert worlds().all_likes == worlds().likes * worlds().periods  # everybody's change in each period
+
+
+def test_nothing_is_known_of_items_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists are for the next period: an item that comes with it has the mean share, of ours and of popularity alike."""
+    scored, original = list[tuple[Any, Any]](), MadeWorlds.ndcg
+
+    def keep(world: MadeWorlds, scores: Any, period: int) -> Any:
+        scored.append((scores, world.new_items(period + 1)))
+        return original(world, scores, period)
+
+    monkeypatch.setattr(MadeWorlds, "ndcg", keep)
+    settings = Years(items=100, likes=5, periods=3, item_arrivals=0.1)
+    measure(settings, YearsKey("local", "once", "1", 3000, 2, 0))
+    assert len(scored) == 6
+    for scores, new in scored:
+        assert new.sum() == 20
+        np.testing.assert_allclose(scores[new], 5 / 100)
+
+
+def test_a_share_is_of_the_worst_period_or_of_the_mean_one_or_of_all_lists() -> None:
+    """Means over two seeds: 1 / 2 and 1 / 3 of popularity; of a file each sample stands beside its own popularity."""
+    ndcg, popularity = [[0.2, 0.1], [0.4, 0.3]], [[0.4, 0.9], [0.8, 0.3]]
+    unit = YearsMeasurement(ndcg=ndcg, popularity=popularity)
+    assert MeasuredYears([unit], alone=False).share == pytest.approx(1 / 3)
+    assert MeasuredYears([unit], alone=True).share == pytest.approx(5 / 12)
+    plain = np.linspace(0.2, 0.4, 21)
+    of_file = replace(unit, pooled=(0.9 * np.stack([plain, plain])).tolist(), pooled_popularity=plain.tolist())
+    np.testing.assert_allclose(MeasuredYears([of_file], alone=False).shares, 0.9)
 
 
 def test_groups_have_everybody_who_answers() -> None:
