@@ -1,6 +1,7 @@
 """Composition: the published figures, exact laws that no bound may lie below, and another library's accountant."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -16,9 +17,11 @@ from coordinator.protocol.composition import (
     gaussian_delta_at,
     gaussian_distance,
     gaussian_epsilon,
+    keeps_histories,
     keeps_plan,
     largest_plan_epsilon,
     largest_pure_epsilon,
+    longest,
     plan_delta,
     plan_epsilon,
     privacy_loss,
@@ -37,6 +40,7 @@ from coordinator.protocol.counters import (
 )
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
+from coordinator.protocol.summed_plan import SumRound, keeps_sums
 
 DELTA = 1e-6
 ITEMS, OWN = 9724, 20
@@ -66,6 +70,9 @@ def test_local_answers_compose_as_randomized_response() -> None:
     assert pure_epsilon(Fraction(1, 3), 12, 0.0) == 4.0
     assert float(largest_pure_epsilon(epsilon=1, rounds=12, delta=DELTA)) == pytest.approx(0.0835, abs=1e-4)
     assert largest_pure_epsilon(epsilon=1, rounds=12, delta=0.0) == Fraction(1, 12)
+    for rounds in range(2, 20):  # rounded, they still hold
+        local = float(largest_pure_epsilon(epsilon=1, rounds=rounds, delta=DELTA))
+        assert pure_delta(local, rounds, 1.0) <= DELTA < pure_delta(local * (1 + 1e-6), rounds, 1.0)
     # By enumeration of all answers
     law = {bits: math.prod(math.e if bit else 1 for bit in bits) for bits in product((0, 1), repeat=4)}
     mass = sum(law.values())
@@ -83,6 +90,15 @@ def test_a_plan_of_shuffled_months_is_certified_as_a_whole(devices: int, named: 
     assert keeps_plan(plan[0], Fraction(1), DELTA)
     more = ShuffledRounds(set_of(named), largest + Fraction(2, 1000), devices, 12)
     assert not keeps_plan(more, Fraction(1), DELTA), "the power twin: two thousandths more are too much"
+
+
+def test_whoever_answers_most_is_certified_and_so_is_who_answers_elsewhere() -> None:
+    """Two rounds hold one, and once is no part of another round; of equal histories one is enough."""
+    assert set(longest([(1,), (1, 1), (2,), (2, 1), (3,)])) == {(1, 1), (2, 1), (3,)}
+    bits = ShuffledRounds(one_bit_levels(), Fraction(1), 1000)
+    between = Fraction(0.9 * plan_epsilon([replace(bits, rounds=2)], delta=1e-6))
+    assert keeps_histories(frozenset({(bits,)}), between, 1e-6)
+    assert not keeps_histories(frozenset({(bits,), (bits, bits)}), between, 1e-6)
 
 
 def test_bits_lie_between_what_ten_devices_give_away_and_four_fifths_more() -> None:
@@ -118,6 +134,23 @@ def test_every_bound_composes(bound: AnyRandomizer | FiniteChannel) -> None:
     """And by far less than it adds up to."""
     once, often = (plan_epsilon([ShuffledRounds(bound, 1.0986, 10**4, rounds)], delta=DELTA) for rounds in (1, 16))
     assert 3.5 * once < often < 6 * once
+
+
+def test_what_lies_beyond_a_grid_counts_as_revealed() -> None:
+    """Of normal laws at a distance of 1, on a grid that ends where a hundredth is left."""
+    loss = privacy_loss(lambda epsilon: gaussian_delta_at(1.0, epsilon), 0.1, 1e-2)
+    assert loss.chances.sum() + loss.revealed == pytest.approx(1)
+    for epsilon in np.linspace(0, 4, 41).tolist():
+        assert composed_delta([(loss, 1)], epsilon) >= max(gaussian_delta_at(1.0, epsilon), loss.revealed)
+    assert 1e-3 < loss.revealed < 1e-2
+
+
+def test_laplace_noise_of_rounds_adds_up_and_goes_with_no_other() -> None:
+    halves = frozenset({(SumRound(0.0, 2, Fraction(1, 2)), SumRound(0.0, 2, Fraction(1, 2)))})
+    assert keeps_sums(halves, Fraction(1), 0.0, devices=False)
+    assert not keeps_sums(halves, Fraction(999, 1000), 0.0, devices=False)
+    mixed = frozenset({(SumRound(0.0, 2, Fraction(1, 2)), SumRound(1e6, 2, Fraction(1, 2)))})
+    assert not keeps_sums(mixed, Fraction(1), 1e-6, devices=False)
 
 
 def test_a_loss_on_a_grid_is_nowhere_below_the_profile_that_it_is_made_of() -> None:

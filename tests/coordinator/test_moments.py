@@ -36,8 +36,11 @@ from coordinator.protocol.moments.blocks import (
 )
 from coordinator.protocol.moments.count_moments import (
     best_sizes,
+    best_subset,
     item_share,
     likes_of,
+    set_share,
+    sizes_for,
 )
 from coordinator.protocol.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
 from coordinator.protocol.statistics.counts import Rates
@@ -403,6 +406,38 @@ def test_rates_are_those_of_the_papers() -> None:
     mine, other = (float(rate) for rate in rates)
     assert mine == pytest.approx(odds * 11 / (odds * 11 + 29))
     assert other == pytest.approx((mine * 10 + (1 - mine) * 11) / 39)
+
+
+def test_an_item_is_in_a_set_as_often_as_its_likers_keep_it() -> None:
+    """All of four items are rated by three, each liked by half: of two, one and three likes two, one and two count."""
+    assert set_share(4, items=4, rated=3, likes=0.5, padded=2) == pytest.approx((2 * 3 + 1 * 3 + 2 * 1) / 8 / (4 * 0.5))
+
+
+@pytest.mark.parametrize(("pool", "rated", "epsilon", "padded"), [(20, 12, 4, 0), (20, 12, 1, 1)])
+def test_sizes_have_the_least_noise_at_half_the_share(pool: int, rated: int, epsilon: int, padded: int) -> None:
+    """Against all sizes of sets w and of reports k, by the exact channel, where half of all ratings are likes."""
+
+    def noise(sizes: tuple[int, int]) -> float:
+        w, k = sizes
+        rates = subset_channel(Fraction(epsilon), values=pool + w, padded=w, subset_size=k).rates
+        own, other = map(float, rates)
+        others = stats.binom.pmf(np.arange(rated), rated - 1, 0.5)
+        share = rated / pool / 2 * float(others @ np.minimum(1, w / np.arange(1, rated + 1)))
+        rate = other + (own - other) * share / 2
+        return math.inf if own <= other else rate * (1 - rate) / (own - other) ** 2 / share**2
+
+    sizes = itertools.product([padded] if padded else range(1, rated + 1), range(1, pool + 1))
+    assert best_sizes(pool, rated=rated, epsilon=Fraction(epsilon), padded=padded) == min(sizes, key=noise)
+
+
+def test_reports_name_as_many_values_as_half_the_mean_share_asks_for() -> None:
+    """Everybody likes 20 of 100 items: a report names one value, as at a share of .1, and not two, as at .2."""
+    named = [best_subset(120, set_size=20, epsilon=Fraction(1), share=share) for share in (0.1, 0.2)]
+    assert named == [1, 2]
+    assert sizes_for((0.0,) * 20 + (1.0,), 100, epsilon=Fraction(1)) == (20, 1)
+    heavy = np.zeros(101)
+    heavy[[20, 100]] = 0.6, 0.4  # who likes all keeps 20 of them, too
+    assert sizes_for(tuple(heavy.tolist()), 100, epsilon=Fraction(1)) == (20, 1)
 
 
 def test_chances_of_two_values_are_those_of_all_subsets() -> None:

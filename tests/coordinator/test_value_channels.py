@@ -26,7 +26,7 @@ from coordinator.protocol.channels import (
 )
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_draws import values_of
-from coordinator.protocol.value_channels import KaryChannel, kary_channel
+from coordinator.protocol.value_channels import KaryChannel, SubsetChannel, kary_channel
 
 
 def told(channel: KaryChannel, private: int, coins: list[int]) -> list[int]:
@@ -66,6 +66,14 @@ def test_one_coin_less_would_exceed_epsilon() -> None:
         assert Fraction(channel.same, channel.other) <= odds_within(epsilon)
         looser = KaryChannel(values, channel.other - 1)
         assert Fraction(looser.same, looser.other) > odds_within(epsilon)
+
+
+@pytest.mark.parametrize("misses", [COIN // 10, COIN * 9 // 10])
+def test_sets_are_told_by_their_report_as_well_where_it_avoids_its_own(misses: int) -> None:
+    """The stated ratio is the largest of two devices' chances, whichever of them it favours."""
+    channel = SubsetChannel(4, 1, 1, misses)
+    of_reports = zip(*(channel.chances(np.array([value])) for value in range(4)), strict=True)
+    assert channel.ratio == max(max(chances) / min(chances) for chances in of_reports)
 
 
 def test_without_noise_a_value_is_told_as_it_is() -> None:

@@ -107,7 +107,7 @@ def sizes_for(
     """Return likes w that devices keep, and values k of a release, where it is known how many items devices like."""
     # w is the median number of likes: half of the devices pad, the others keep some of theirs. What has the least noise
     # if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
-    # is these of whom popular items say least. k has the least noise for the mean share of devices that have a value.
+    # is these of whom popular items say least. k has the least noise at half the mean share of devices with a value.
     median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
     set_size = padded or max(together, min(median, most, pool))
     values, named = math.comb(set_size, together), math.comb(pool, together)
