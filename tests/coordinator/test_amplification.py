@@ -24,6 +24,7 @@ from coordinator.protocol.amplification import (
     AnyRandomizer,
     BitsExactly,
     FiniteChannel,
+    KnownOthers,
     LevelsFromBelow,
     ShufflerBound,
     TwoLevels,
@@ -693,3 +694,15 @@ def test_a_report_that_never_comes_changes_nothing() -> None:
 def test_an_epsilon_that_is_far_too_small_to_matter_is_not_searched_for_ever() -> None:
     epsilon = shuffled_epsilon(one_bit_levels(), local_epsilon=Fraction(1, 10**7), devices=100, delta=0.01)
     assert 0 < epsilon <= 1e-7
+
+
+def test_others_who_hold_one_of_the_two_inputs_are_known_from_both_sides() -> None:
+    """Which of two inputs is the first makes no difference, and a third input tells no more than the worse of two."""
+    epsilon, local, devices = 0.3, 1.0, 12
+    rows = ((0.6, 0.3, 0.1), (0.3, 0.4, 0.3), (0.2, 0.2, 0.6))
+    one, other = (KnownOthers(each).delta(epsilon, local, devices) for each in (rows, (rows[1], rows[0], rows[2])))
+    assert one == pytest.approx(other, rel=1e-9)
+    odds = math.e
+    bits = ((odds / (odds + 1), 1 / (odds + 1)), (1 / (odds + 1), odds / (odds + 1)))
+    sides = [KnownOthers((*bits, third)).delta(epsilon, local, devices) for third in bits]
+    assert LevelsFromBelow(one_bit_levels()).delta(epsilon, local, devices) == pytest.approx(max(sides), rel=1e-6)

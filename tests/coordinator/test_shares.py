@@ -34,7 +34,7 @@ from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters
-from coordinator.protocol.shared_vector import HONEST
+from coordinator.protocol.shared_vector import HONEST, noise_deviation
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     WORDS_SERVER,
@@ -242,6 +242,16 @@ def test_a_world_says_how_many_likes_count_and_on_whose_noise(
     assert (query.parameters["delta"], query.questions, query.answer_bits) == (1e-6, ITEMS, 32)
     free = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
     assert free.parameters["delta"] == free.parameters["deviation"] == 0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_shares_of_the_honest_devices_make_one_dose(delta: float) -> None:
+    """Four shares of Polya's or Skellam's law: the variance of 200,000 draws is within 4 %; six would be 50 more."""
+    query = asked(honest=4, least_answers=6, delta=delta)
+    law = Totals().device_noise(query)
+    assert law is not None
+    dose = noise_deviation(Fraction(1), 2 * MOST, query.parameters["deviation"], honest=4, answered=4) ** 2
+    assert 4 * law.draw(bytes(16), 0, 200_000).var() == pytest.approx(dose, rel=0.04)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 8])

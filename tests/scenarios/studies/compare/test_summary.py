@@ -21,7 +21,7 @@ from scenarios.show.result_figures import BEATING, compared_points, ladder_point
 from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
 from scenarios.studies.compare.rungs import is_of_rung
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
-from scenarios.studies.compare.summary import RESAMPLED_NOTE, needed, summarize
+from scenarios.studies.compare.summary import RESAMPLED_NOTE, _cell, _liar, needed, summarize
 from scenarios.studies.compare.worlds import table_of
 from scenarios.studies.crossing import BRACKET, FLANK, bracket, people_for, refined
 
@@ -263,6 +263,12 @@ def test_intervals_hold_the_number_of_people() -> None:
     least, _ = binomial_bounds(every, 0.95)
     assert held >= least
     assert narrow < least
+
+
+def test_cells_show_half_of_an_interval_and_liars_in_percent() -> None:
+    assert _cell({"ndcg": 0.41, "ndcg_low": 0.38, "ndcg_high": 0.44}) == ".410±.03"
+    assert _cell({"ndcg": 0.41, "ndcg_low": 0.408, "ndcg_high": 0.412}) == ".410±.002"
+    assert _liar({"liar_likes": 195.2, "liar_share": 0.0012}) == "195 (0.12 %)"
 
 
 def test_ends_beyond_what_was_measured_are_open_and_digits_are_those_that_are_known() -> None:

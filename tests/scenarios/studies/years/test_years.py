@@ -17,7 +17,7 @@ from runs import Command, lines_of_units, refused, undrawn_report
 
 import blindrec as face
 from coordinator.protocol.arrays import Ints2
-from coordinator.protocol.composition import gaussian_delta_at
+from coordinator.protocol.composition import gaussian_delta_at, gaussian_distance, gaussian_epsilon
 from coordinator.protocol.counters import CounterNoise
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.moments.count_moments import best_subset
@@ -40,7 +40,7 @@ from scenarios.studies.years.measuring import (
 )
 from scenarios.studies.years.reports import GroupReports, HorizonGuarantee, PeriodGroup, asking_plan, reports_of
 from scenarios.studies.years.years_settings import TOLERANCE, Years
-from scenarios.studies.years.years_sweep import years
+from scenarios.studies.years.years_sweep import YearsGrid, years
 
 HERE = face.InProcess(workers=1)
 SMALL: dict[str, Any] = {
@@ -467,6 +467,29 @@ def read(path: Path, **values: Any) -> FilePeriods:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path / "ratings.csv", RATINGS)
+
+
+def test_a_file_is_a_sample_of_people_and_its_lists_count_by_them(file: Path, tmp_path: Path) -> None:
+    grid = YearsGrid(Years(ratings=file, like_from=4, likes=1, period="month"), 3, 3, 4)
+    periods = file_periods(grid.settings)
+    weights = np.array([periods.evaluated(period)[0] for period in range(1, periods.scored + 1)])
+    assert weights.tolist() == [1, 1, 3]
+    ndcg = periods.discounted(1.0)[:, 0, 0]
+    assert grid._of_file()["discounts"]["1"] == pytest.approx(weights @ ndcg / weights.sum(), abs=1e-6)
+    likes: list[Rated] = [(person, item, 5, "2020-01-03") for person in (1, 2) for item in range(1, 15 - 2 * person)]
+    likes += [(3, 30, 1, "2020-01-03"), (3, 1, 5, "2020-02-03")]
+    sampled = Years(ratings=write(tmp_path / "likes.csv", likes), like_from=4, likes=1, period="month")
+    tenth = math.sqrt((1 - 2 / 3) / 2)  # relative error of the tenth item's share: two of three people like it
+    errors = [YearsGrid(sampled, 3, 2, 13)._file_error(rung) for rung in (CURATOR, LOCAL)]
+    assert errors == pytest.approx([1.96 * tenth, 2 * 1.96 * tenth])
+
+
+def test_without_a_delta_the_epsilons_of_all_periods_add_up() -> None:
+    grid = YearsGrid(Years(), 1000, 365, 2000)
+    assert grid._composed(LOCAL, 1000) == 365
+    assert grid._composed(CURATOR, 1000) == pytest.approx(
+        gaussian_epsilon(math.sqrt(365) * gaussian_distance(1, 1e-6), 1e-6), rel=1e-3
+    )
 
 
 def test_months_count_from_1_and_who_came_before_is_there_from_the_first(file: Path) -> None:
