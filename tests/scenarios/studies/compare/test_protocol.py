@@ -223,6 +223,16 @@ def test_neighbours_are_the_nearest_by_cosine() -> None:
     np.testing.assert_allclose(nearest, (cosines * kept)[:, 1], atol=1e-6)
 
 
+def test_a_constant_is_judged_by_the_hidden_likes_that_ten_places_could_hold() -> None:
+    """Of 15 items in their order: a list without the one that is shown has one of one, two of four, ten of twelve."""
+    shown, hidden = np.zeros((3, 15), np.float32), np.zeros((3, 15), np.float32)
+    shown[:, 0] = 1
+    hidden[0, 4] = hidden[1, [9, 10, 11, 14]] = hidden[2, 1:13] = 1
+    scores = np.broadcast_to(-np.arange(15.0), shown.shape)
+    share = item_models._share_of_hidden(lambda _: scores, matrix_of(shown), matrix_of(hidden))
+    assert share == pytest.approx((1 + 2 / 4 + 10 / 10) / 3)
+
+
 @pytest.mark.parametrize("likes", [(30, 12), (12, 30)], ids=["more people", "more items"])
 def test_ridges_that_share_counts_give_the_weights_of_each_alone(likes: tuple[int, int]) -> None:
     own = matrix_of((np.random.default_rng(0).random(likes) < 0.3).astype(np.float32))
