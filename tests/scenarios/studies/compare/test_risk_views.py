@@ -9,15 +9,18 @@ import pytest
 from runs import planted_ratings, write_movielens
 from scipy import special, stats
 
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.composition import gaussian_distance
 from scenarios.studies.answer import right_at_most
 from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.risk.histories import Games, Histories
-from scenarios.studies.compare.risk.report_tests import ReportTest, SubsetTest
+from scenarios.studies.compare.risk.histories import Games, Histories, HistoryPair, without_like
+from scenarios.studies.compare.risk.report_tests import ReportTest, SensedBit, SubsetTest
+from scenarios.studies.compare.risk.risk_study import result_of
 from scenarios.studies.compare.risk.sum_tests import KeptPairsSum
 from scenarios.studies.compare.risk.views import RowView, views_of, whole_world
 from scenarios.studies.compare.row import RowRequest
+from scenarios.studies.compare.run_row import RunRow, asks_of
 from scenarios.studies.compare.scoring import rows_of
 from scenarios.studies.compare.worlds import table_of
 
@@ -91,3 +94,27 @@ def test_one_of_many_values_is_told_as_their_channel_tells_it(file: Path) -> Non
     assert view.attack is not None
     odds, values = math.e, ITEMS + 1  # an item, or none
     assert view.attack.worst == pytest.approx(0.5 + (odds - 1) / (odds + values - 1) / 2, abs=1e-9)
+
+
+def test_what_a_device_reports_twelve_times_adds_up_if_the_shuffler_lies(file: Path) -> None:
+    settings, (*_, lies) = views(file, "shuffled: set (12 reports)")
+    row = rows_of(settings)["shuffled: set (12 reports)"]
+    assert isinstance(row, RunRow)
+    request = RowRequest(settings=settings, epsilon=Fraction(1), users=USERS, seed=0)
+    asks = asks_of(row.sampled(whole_world(table_of(settings), 4.0), request))
+    epsilons = [as_float(ask.query.epsilon) for ask in asks]
+    assert len(epsilons) == 12
+    assert (lies.name, lies.epsilon) == ("lies", pytest.approx(math.fsum(epsilons)))
+
+
+def test_likes_that_no_question_is_about_are_guessed_by_a_coin() -> None:
+    attack = SensedBit(Fraction(1), 0.1, ITEMS)
+    told = attack.right([HistoryPair.without_like(3)])
+    assert without_like(attack, [(3, 0.6)]) == pytest.approx(0.6 * told + 0.4 * 0.5)
+
+
+def test_who_likes_nothing_is_not_attacked(tmp_path: Path) -> None:
+    rows = [*planted_ratings(users=25, items=ITEMS, each=12), (25, 0, 1.0), (26, 1, 2.0)]
+    settings = Comparison(ratings=write_movielens(tmp_path / "ratings.csv", rows), like_from=4.0)
+    result = result_of(settings, USERS, {})
+    assert (result["people_attacked"], result["people_in_file"]) == (25, 27)
