@@ -104,7 +104,8 @@ def test_what_a_device_reports_twelve_times_adds_up_if_the_shuffler_lies(file: P
     asks = asks_of(row.sampled(whole_world(table_of(settings), 4.0), request))
     epsilons = [as_float(ask.query.epsilon) for ask in asks]
     assert len(epsilons) == 12
-    assert (lies.name, lies.epsilon) == ("lies", pytest.approx(math.fsum(epsilons)))
+    assert lies.name == "lies"
+    assert lies.epsilon == pytest.approx(math.fsum(epsilons))
 
 
 def test_likes_that_no_question_is_about_are_guessed_by_a_coin() -> None:
