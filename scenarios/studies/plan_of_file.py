@@ -144,10 +144,12 @@ def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Openi
 
 def _command(values: Mapping[str, Any]) -> str:
     """Return the command that compares the same file in full, for the same target."""
-    rest = {name: value for name, value in {**TARGET, **values}.items() if name != "ratings"}
+    from scenarios.studies.compare.comparison_settings import Comparison  # noqa: PLC0415 (as above)
+
     flags = (
         f"--{name.replace('_', '-')} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
-        for name, value in rest.items()
+        for name, value in {**TARGET, **values}.items()
+        if name != "ratings" and value != Comparison.model_fields[name].default
     )
     return shlex.join(["blindrec", "compare", Path(str(values["ratings"])).name]) + "".join(
         f" {flag}" for flag in flags

@@ -39,7 +39,8 @@ def test_data_and_plan_give_the_answer_of_a_comparison(tastes: Path, blindrec: C
     compared = blindrec("compare", tastes, *LADDER, "--mechanisms", rows, "--people", 3000, *HERE).result
     shown = blindrec("data", tastes, "--people", 3000, "--json", tmp_path / "result.json")
     described = result_in(tmp_path)
-    planned = blindrec("plan", "--ratings", tastes, "--users", 3000, *HERE).result
+    planning = blindrec("plan", "--ratings", tastes, "--users", 3000, "--json", tmp_path / "result.json", *HERE[:2])
+    planned = result_in(tmp_path)
     for at in compared["answer"]["by_epsilon"]:
         for rung in at["rungs"]:  # the risk of what leads a rung is measured by a comparison alone
             assert [risk["view"] for risk in rung["risks"]][:1] == ["holds"]
@@ -49,10 +50,9 @@ def test_data_and_plan_give_the_answer_of_a_comparison(tastes: Path, blindrec: C
         assert [row["ndcg"] for row in result["rows"]] == [row["ndcg"] for row in compared["rows"]]
     assert compared["answer"]["people"] == 3000
     assert "with your 3,000 people" in shown.words
-    assert (
-        f"the best list without privacy: blindrec compare {tastes.name} --worth 0.95 --of popularity --people"
-        in shown.words
-    )
+    whole = f"the best list without privacy: blindrec compare {tastes.name} --worth 0.95 --of popularity --people 3000"
+    assert whole in shown.words
+    assert planning.words.endswith(whole)  # and no default beside it
 
 
 def test_the_best_list_without_privacy_is_looked_for_where_shares_are_of_it(
