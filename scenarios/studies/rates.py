@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from coordinator.protocol.arrays import Floats
@@ -26,6 +26,10 @@ class Rate:
     low: float
     high: float
 
+    def at_most(self, other: Rate) -> Rate:
+        """Return the smaller one, of its value as of each end."""
+        return Rate(value=min(self.value, other.value), low=min(self.low, other.low), high=min(self.high, other.high))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameRate:
@@ -41,6 +45,12 @@ class GameRate:
             mean=_rate(mean_interval(right.tolist(), CONFIDENCE), worst),
             decile=_rate(quantile_interval(right.tolist(), DECILE, CONFIDENCE), worst),
         )
+
+    def at_most(self, other: GameRate | None) -> GameRate:
+        """Return the smaller one, on average as in the decile."""
+        if other is None:
+            return self
+        return GameRate(mean=self.mean.at_most(other.mean), decile=self.decile.at_most(other.decile))
 
 
 def _rate(interval: Sequence[float | None], worst: float) -> Rate:
@@ -62,6 +72,14 @@ class ViewRisk:
     worst: float | None = None  # Of the two histories that it tells apart best
     like: GameRate | None = None  # Whether a person likes an item: a history against itself without the item
     whose: GameRate | None = None  # Whose of two people's histories it is
+
+    def at_most(self, other: ViewRisk) -> ViewRisk:
+        """Return the view with rates that are no larger than those of a view that sees more."""
+        return replace(
+            self,
+            like=self.like and self.like.at_most(other.like),
+            whose=self.whose and self.whose.at_most(other.whose),
+        )
 
 
 MARKS: dict[str, str] = {"told": "*", "certified": "*", "about": "~"}

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 
@@ -105,13 +106,12 @@ Units = Mapping[RiskKey, RiskMeasurement]
 def result_of(settings: Comparison, users: int, units: Units) -> Values:
     """Return a row for each view of each row, in the order of the answer."""
     table = table_of(settings)
-    histories = int((Histories.of_table(table, settings.liked_from).likes > 0).sum())
     return {
         "ratings": settings.ratings.name,
         "people_in_file": table.users,
         "items": table.count,
         "users": users,
-        "people_attacked": min(MOST_PEOPLE, histories),
+        "people_attacked": min(MOST_PEOPLE, _likers(settings)),
         "others_each": OTHERS,
         "delta": settings.delta_of(users),
         "neighbours": settings.relation,
@@ -120,6 +120,11 @@ def result_of(settings: Comparison, users: int, units: Units) -> Values:
         "remarks": list(table.remarks),
         "warnings": [],
     }
+
+
+def _likers(settings: Comparison) -> int:
+    """Return how many people like something."""
+    return int(np.count_nonzero(Histories.of_table(table_of(settings), settings.liked_from).likes))
 
 
 def rows_of_views(units: Units) -> list[Values]:
@@ -214,7 +219,9 @@ def _line(row: Mapping[str, Any]) -> list[str]:
     games = ("whose", "whose_decile", "like", "like_decile")
     rates = [Rate(value=row[game], low=row[f"{game}_low"], high=row[f"{game}_high"]) for game in games]
     mark = MARKS.get(row["how"], "")
-    return [*names, bound, f"{100 * row['worst']:.1f}", *(f"{per_hundred(rate)}{mark}" for rate in rates)]
+    # The bound's digits: of fewer what lies below it may look larger
+    worst = f"{100 * row['worst']:.{max(1, len(bound.partition('.')[2]))}f}"
+    return [*names, bound, worst, *(f"{per_hundred(rate)}{mark}" for rate in rates)]
 
 
 def _flat(name: str, game: GameRate | None) -> dict[str, Any]:
@@ -238,6 +245,10 @@ def risk(values: Row) -> Study[RiskKey, RiskMeasurement]:
         raise InputError("epsilon is inf, where an attacker always guesses right; give finite ones")
     if (people := table_of(settings).users) < FEWEST:
         raise InputError(f"the file has {people} people; risk needs at least {FEWEST}")
+    if (likers := _likers(settings)) < FEWEST:
+        raise InputError(
+            f"of the {people} people {likers} like something; risk needs at least {FEWEST}, lower or name --like-from"
+        )
     users = settings.users_at(people, 1.0)
     attacked = [row for row in rows_of(settings).values() if is_attacked(row, users, settings)]
     units = {

@@ -237,4 +237,6 @@ def row_risk(
     request = RowRequest(settings=settings, epsilon=parse_epsilon(epsilon), users=users, seed=settings.seed)
     views = views_of(row, world, request, games)
     whole = size == (MOST_PEOPLE, OTHERS)
-    return tuple(view.risk(games, row.neighbours(settings)) for view in views if whole or view.name != "by law")
+    risks = [view.risk(games, row.neighbours(settings)) for view in views if whole or view.name != "by law"]
+    # Who knows others by their law alone is right no more often than who knows them, whatever a normal law says of few
+    return tuple(risk.at_most(risks[0]) if risk.view == "by law" else risk for risk in risks)

@@ -41,7 +41,7 @@ from scenarios.studies.compare.risk.report_tests import (
     SubsetTest,
     mean_size,
 )
-from scenarios.studies.compare.risk.risk_study import bound_text, risk, risk_units
+from scenarios.studies.compare.risk.risk_study import bound_text, risk, risk_units, tables_of
 from scenarios.studies.compare.risk.sum_tests import (
     EQUAL,
     GaussianNoise,
@@ -485,6 +485,7 @@ def test_the_command_prints_a_table_and_its_folder_goes_on(
         ({"epsilon": "inf"}, "epsilon is inf, where an attacker always guesses right; give finite ones"),
         ({"trust_models": "two-tier"}, "trust model two-tier has no message to attack"),
         ({"mechanisms": "EASE"}, "mechanism 'EASE' is unknown"),
+        ({"like_from": 99}, "of the 60 people 0 like something; risk needs at least 20, lower or name --like-from"),
         ({"delta": 0, "trust_models": "shuffled"}, "none of these rows has a guarantee with this number of people"),
     ],
 )
@@ -509,6 +510,22 @@ def test_bounds_are_rounded_up() -> None:
         "99.97",
         "always",
     ]
+
+
+def test_what_lies_below_a_bound_looks_no_larger(result: face.SweepResult) -> None:
+    row = {**result.frame().to_dict("records")[0], "bound": 0.99967, "worst": 0.99966}
+    ((_, (line,)),) = tables_of({"rows": [row]})
+    assert line[2:4] == ["99.97", "99.97"]
+
+
+def test_who_knows_others_by_their_law_is_right_no_more_often_however_few_they_are(file: Path) -> None:
+    two = face.risk(
+        file, HERE, like_from=4, likes=5, people=2, trust_models="shuffled", mechanisms="set", progress=False
+    )
+    holds, by_law, _ = two.frame().to_dict("records")
+    assert by_law["view"] == "by law"
+    for game, end in product(("whose", "whose_decile", "like", "like_decile"), ("", "_low", "_high")):
+        assert by_law[game + end] <= holds[game + end]
 
 
 def test_rows_without_a_test_say_the_bound_alone(file: Path) -> None:
