@@ -100,7 +100,9 @@ TestRatings = Annotated[
     _held_out("holdout", 1e-9),
     Field(description="Number of test ratings per person, or a share of all, as in compare [10]."),
 ]
-LikeFrom = Annotated[float | None, Field(description="Smallest rating of a like [above the person's mean].")]
+LikeFrom = Annotated[
+    float | None, Field(allow_inf_nan=False, description="Smallest rating of a like [above the person's mean].")
+]
 Features = Annotated[
     NamedPath | None,
     Field(description="Public features of items: a CSV of item ids and columns of words separated by '|'."),

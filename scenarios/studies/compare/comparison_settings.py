@@ -121,7 +121,7 @@ def _names(value: Any) -> Any:
 class Comparison(BaseModel):
     """The settings of a comparison. The constants w, p, k and M are public, so their defaults depend on no file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     ratings: NamedPath = Field(description="The file of ratings.")
     columns: ColumnNames = None

@@ -300,8 +300,8 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
             _pivoted(console, table_rows, "users", whole, f"{model}: {TRUST[model].description}; NDCG by people{about}")
             if model == SHUFFLED:
                 title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
-                left = [row for row in table_rows if row["epsilon"] != "inf" and not row["features"]]
-                _pivoted(console, left, "users", whole, title, _left)
+                if left := [row for row in table_rows if row["epsilon"] != "inf" and not row["features"]]:
+                    _pivoted(console, left, "users", whole, title, _left)
         else:
             show_rows(console, _COLUMNS, table_rows, title=f"{model}: {TRUST[model].description}", words=("mechanism",))
     if reached := result["people"]:

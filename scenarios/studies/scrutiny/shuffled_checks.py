@@ -23,7 +23,8 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import randomizer_of
-from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS, require_trust
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS, require_trust
+from scenarios.config.compatibility import check_channel
 from scenarios.studies.scrutiny.checks import Check, check_plain, conformance
 from scenarios.studies.scrutiny.mechanism_under_test import (
     PLAIN,
@@ -236,7 +237,7 @@ def check(
     Raises
     ------
     InputError
-        If there is no such mechanism, or it cannot be asked so.
+        If there is no such mechanism, or it cannot be asked so, or at this epsilon.
     """
     if trust is not None:
         require_trust(trust)
@@ -249,4 +250,6 @@ def check(
         raise InputError(
             f"trust is {trust}, but {mechanism_kind.name} is made for {mechanism_kind.trust}; leave it out"
         )
+    if mechanism_kind.trust == LOCAL:
+        check_channel(epsilon)  # here: further below it would count as a mechanism's failure
     return check_plain(mechanism, settings=settings, epsilon=epsilon)

@@ -7,11 +7,10 @@ from functools import cache, partial
 from importlib.util import find_spec
 
 import numpy as np
-import scipy
-from scipy import special
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, as_float
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon
+from coordinator.protocol.composition import gaussian_distance
 from coordinator.protocol.decoding.curator import DiscreteLaplace
 from coordinator.protocol.decoding.pair_model import from_sums
 from coordinator.protocol.decoding.threads import one_thread
@@ -74,15 +73,7 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float) -> float:
     >>> round(gaussian_noise(Fraction(1), 1.0, 1e-5), 2)
     3.73
     """
-    if epsilon is None:
-        return 0.0
-    nats = as_float(epsilon)
-
-    def excess(log_noise: float) -> float:
-        half_width, more = 0.5 / math.exp(log_noise), nats * math.exp(log_noise)
-        return float(special.ndtr(half_width - more) - math.exp(nats + special.log_ndtr(-half_width - more))) - delta
-
-    return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
+    return 0.0 if epsilon is None else sensitivity / gaussian_distance(epsilon, delta)
 
 
 def laplace_counts(world: FileWorld, request: RowRequest) -> LearnedScores:

@@ -95,6 +95,13 @@ def test_every_table_fits_into_80_columns(result: dict[str, Any]) -> None:
     assert all(any(line.startswith(f"{model}: ") for line in lines) for model in TRUST_MODELS)
 
 
+def test_where_no_device_adds_noise_no_table_says_what_a_lying_shuffler_leaves(result: dict[str, Any]) -> None:
+    free = {**result, "rows": [row for row in result["rows"] if row["epsilon"] == "inf"]}
+    for shown, is_there in ((result, True), (free, False)):
+        text = printed(lambda console, shown=shown: show(console, shown, "blindrec compare"))  # type: ignore[misc]
+        assert ("if the shuffler lies: epsilon" in text) is is_there
+
+
 @pytest.mark.parametrize("users", [None, 50])
 def test_more_people_do_not_help_where_a_curator_counts_few_likes(result: dict[str, Any], users: int | None) -> None:
     row = {"trust_model": "curator", "mechanism": "popularity", "features": False, "epsilon": 1.0, "users": users}

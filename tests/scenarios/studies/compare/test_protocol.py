@@ -252,6 +252,13 @@ def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
     assert gaussian_noise(None, 5.0, DELTA) == 0
 
 
+def test_gaussian_noise_is_found_wherever_its_limits_are_known() -> None:
+    """At next to no epsilon delta is the normal laws' total variation; at a huge one, at delta 1/2, mu^2 / 2 is it."""
+    assert gaussian_noise(Fraction(1, 10**300), 1.0, 1e-12) == pytest.approx(1e12 / math.sqrt(2 * math.pi), rel=1e-3)
+    assert gaussian_noise(Fraction(10**300), 1.0, 0.5) <= gaussian_noise(Fraction(10**7), 1.0, 0.5)
+    assert gaussian_noise(Fraction(10**7), 1.0, 0.5) == pytest.approx(1 / math.sqrt(2 * 10**7), rel=1e-3)
+
+
 def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None:
     lines = [f'{item},"Title, The ({1990 + item})",{"Drama|War" if item % 2 else "Comedy"}' for item in range(20)]
     path = tmp_path / "movies.csv"
