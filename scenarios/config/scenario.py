@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, PlainSerializer, SerializeAsAny, model_validator
 
 from actors.absence import Absence
 from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta
@@ -45,6 +45,11 @@ from scenarios.config.settings import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def _in_json(value: float) -> float | str:
+    """Return a number as JSON has it, which knows no infinity."""
+    return "inf" if math.isinf(value) else value
 
 
 EXPECTED = 0.9  # Default share of devices that are expected to answer
@@ -236,7 +241,7 @@ class PeriodSettings(PolicySettings):
         default=0.0,
         description="Without a file: share of people who leave in each period; as many others join [0].",
     )
-    ageing: Annotated[float, Field(ge=0)] = Field(
+    ageing: Annotated[float, Field(ge=0), PlainSerializer(_in_json, when_used="json")] = Field(
         default=AGEING,
         description="Assumed relative drift of shares per period, by which estimates age and schedule front renews: 0 "
         f"pools all periods, inf uses only the latest [{AGEING:g}].",

@@ -177,9 +177,10 @@ def periods_of(run: MainResult) -> dict[str, Any]:
     ages = bool(state.by_period) and scenario.schedule != COUNTER
     worst = min((row["accuracy"] for row in rows if "accuracy" in row), default=None)
     made = ("drift", "item_arrivals", "churn") if scenario.ratings is None else ()
+    flat = scenario.flat()
     return {
-        **{name: getattr(scenario, name) for name in ("periods", "schedule", *(("ageing",) if ages else ()))},
-        **({name: getattr(scenario, name) for name in made} if made else {"period_kind": scenario.period or MONTH}),
+        **{name: flat[name] for name in ("periods", "schedule", *(("ageing",) if ages else ()))},
+        **({name: flat[name] for name in made} if made else {"period_kind": scenario.period or MONTH}),
         "unit": PERSON_HISTORY,
         "accuracy_worst": worst,
         "periods_withheld": ", ".join(str(row["period"]) for row in rows if "withheld" in row) or None,

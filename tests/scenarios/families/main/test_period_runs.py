@@ -425,6 +425,13 @@ def test_rounds_that_ask_somebody_for_more_than_the_budget_are_no_agreement() ->
     replace(agreement, rounds=(*PLAN[1:], PlannedRound(13, 0, 20, Fraction(1, 12))))
 
 
+def test_a_run_that_forgets_earlier_periods_is_stored_and_resumed(blindrec: Command, tmp_path: Path) -> None:
+    first = blindrec(*FLAGS, "--ageing", "inf", "--out", tmp_path / "out", "--json", "-").result
+    again = blindrec("resume", tmp_path / "out", "--backend", "inprocess", "--json", "-").result
+    assert first["ageing"] == again["ageing"] == "inf"
+    assert again["releases_sha256"] == first["releases_sha256"]
+
+
 def test_a_ledger_outlives_its_run_and_refuses_other_plans_and_other_devices(blindrec: Command, tmp_path: Path) -> None:
     kept = [*FLAGS, "--ledger", tmp_path / "ledger", "--json", "-"]
     first, again = blindrec(*kept).result, blindrec(*kept, "--workers", 2).result
