@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse, special
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Floats, Ints, Ints2
 from scenarios.studies.compare.risk.histories import Games, Guesses
 from scenarios.studies.compare.risk.report_tests import SubsetTest
 
@@ -128,12 +128,10 @@ class ShuffledByLaw(LawOfOthers):
         self._test, self._items = test, games.histories.liked.shape[1]
         coins = np.random.default_rng([test.values, test.subset_size])
         # A value each comes first in some subset, so that none is missed by all
-        first = coins.permutation(test.values)[:RELEASES]
-        rest = coins.integers(test.values - 1, size=(first.size, test.subset_size - 1))
-        subsets = np.column_stack([first, (first[:, None] + 1 + rest) % test.values])
-        places = np.repeat(np.arange(first.size), test.subset_size)
+        subsets = subsets_from(coins.permutation(test.values)[:RELEASES], test.values, test.subset_size, coins)
+        places = np.repeat(np.arange(len(subsets)), test.subset_size)
         ones = np.ones(subsets.size)
-        self._named: Any = sparse.csr_array((ones, (places, subsets.ravel())), (first.size, test.values)).tocsc()
+        self._named: Any = sparse.csr_array((ones, (places, subsets.ravel())), (len(subsets), test.values)).tocsc()
         dummies = np.where(subsets >= self._items, subsets - self._items, test.values)
         self._dummy = dummies.min(axis=1)
         liked = games.histories.liked[among]
@@ -156,3 +154,15 @@ class ShuffledByLaw(LawOfOthers):
         others = (self._total - self._others[out].sum(axis=0)) / (len(self._others) - len(out))
         variance = float(((first - second) ** 2 / others).mean())
         return 0.5 + math.sqrt(2 * variance / math.pi / self._test.devices) / 4
+
+
+def subsets_from(first: Ints, values: int, size: int, coins: np.random.Generator) -> Ints2:
+    """Return for each of the first values a uniform subset that it is in, shape (subsets, size)."""
+    rest = coins.integers(values - 1, size=(first.size, size - 1))
+    while True:  # what was drawn before is drawn again, until all differ
+        order = np.argsort(rest, axis=1, kind="stable")
+        ascending = np.take_along_axis(rest, order, axis=1)
+        rows, places = np.nonzero(ascending[:, 1:] == ascending[:, :-1])
+        if not rows.size:
+            return np.column_stack([first, (first[:, None] + 1 + rest) % values])
+        rest[rows, order[rows, places + 1]] = coins.integers(values - 1, size=rows.size)

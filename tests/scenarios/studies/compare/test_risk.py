@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evidence import normal_radius
+from evidence import counts_fit, normal_radius
 from runs import Command, answer, curve, lines_of_units, planted_ratings, write_movielens
 from scipy import special
 
@@ -31,7 +32,7 @@ from scenarios.pages.answer_page import templates
 from scenarios.studies.answer import Answer, answer_table, right_at_most
 from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.risk.by_law import LIKES, LawOfOthers, ShuffledByLaw, SumsByLaw, rows_of
+from scenarios.studies.compare.risk.by_law import LIKES, LawOfOthers, ShuffledByLaw, SumsByLaw, rows_of, subsets_from
 from scenarios.studies.compare.risk.histories import BestTest, Games, Histories, HistoryPair, Scope, play, without_like
 from scenarios.studies.compare.risk.report_tests import (
     KeptPairsTest,
@@ -367,11 +368,24 @@ def test_neither_of_two_people_hides_the_other(games: Games) -> None:
     assert [among[out].tolist() for out in outs] == expected
 
 
-def test_a_drawn_report_names_so_many_different_values(games: Games) -> None:
-    test = subsets(3, items=30, padded=1, size=2, devices=200)
+@pytest.mark.parametrize("size", [2, 8, 20])
+def test_a_drawn_report_names_so_many_different_values(games: Games, size: int) -> None:
+    test = subsets(3, items=30, padded=1, size=size, devices=200)
     law = ShuffledByLaw(games, test)
     every = sum(law.part(np.arange(start, stop)) for start, stop in [*((at, at + 1) for at in range(30)), (0, 0)])
-    assert every * test.total == pytest.approx(31 + 2 * (test.odds - 1))
+    assert every * test.total == pytest.approx(31 + size * (test.odds - 1))
+
+
+@pytest.mark.statistical
+def test_a_drawn_report_is_any_subset_alike() -> None:
+    """Of five values, with the first; the twin takes the next one for a second that is equal, and leaves no gap."""
+    coins, first, pairs = np.random.default_rng(0), np.zeros(30_000, np.int64), list(combinations(range(4), 2))
+    twin = coins.integers(4, size=(first.size, 2))
+    twin[:, 1] = np.where(twin[:, 0] == twin[:, 1], (twin[:, 1] + 1) % 4, twin[:, 1])
+    for drawn, fits in ((subsets_from(first, 5, 3, coins)[:, 1:] - 1, True), (twin, False)):
+        counts = Counter(map(tuple, np.sort(drawn, axis=1).tolist()))
+        assert sorted(counts) == pairs
+        assert counts_fit(list(counts.values()), first.size, 1 / 6) is fits
 
 
 def test_games_are_about_different_people_and_shared_likes(games: Games) -> None:
