@@ -428,7 +428,7 @@ def show_composition(console: Console, result: "Composition") -> None:
         title=f"trust {result.trust_model}{subject}: epsilon in nats",
         words=["periods", "unit"],
     )
-    surest = f"{result.belief_at_most:.8g}"
+    surest = f"{result.right_at_most:.8g}"
     remark(
         console,
         f"of two equally likely histories, who sees all of it tells the true one at most {surest} of the time",

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE
+from coordinator.protocol.composition import pure_delta
 from coordinator.protocol.trust_models import (
     CURATOR,
     LOCAL,
@@ -349,24 +350,26 @@ def right_at_most(epsilon: float | None, delta: float = 0.0, *, neighbours: str 
         ``replace``: two histories are neighbours. ``add-remove``: from one to the other are two steps, which take
         ``2 epsilon`` and ``(1 + e^epsilon) delta``.
     askings
-        Independent askings under this epsilon and delta, which add up.
+        How often one is asked under this epsilon and delta.
 
     Returns
     -------
     float
         At most ``(e^epsilon + delta) / (1 + e^epsilon)``: false alarms a and misses b obey ``a + e^epsilon b >= 1 -
         delta`` and the same exchanged, whose sum bounds the errors. Randomized response that tells all with probability
-        delta attains it.
+        delta attains it, however often it is asked. Source: Kairouz, Oh and Viswanath (2015), theorem 3.3.
 
     >>> round(right_at_most(1), 5), right_at_most(None), round(right_at_most(0.5, neighbours="add-remove"), 5)
     (0.73106, 1.0, 0.73106)
+    >>> round(right_at_most(1, askings=12), 4)
+    0.9519
     """
     if epsilon is None:
         return 1.0
     if neighbours == ADD_REMOVE:
         epsilon, delta = 2 * epsilon, delta * (1 + math.exp(min(epsilon, 700.0)))
-    epsilon, delta = askings * epsilon, min(askings * delta, 1.0)
-    return min(1.0, math.nextafter(1 - (1 - delta) / (1 + math.exp(epsilon)), 2.0)) if epsilon < 700 else 1.0
+    wrong = 1 / (1 + math.exp(min(epsilon, 709.0))) if askings == 1 else (1 - pure_delta(epsilon, askings, 0.0)) / 2
+    return min(1.0, math.nextafter(1 - (1 - min(delta, 1.0)) ** askings * wrong, 2.0))
 
 
 def times_text(right: float) -> str:

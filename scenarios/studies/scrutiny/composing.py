@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from coordinator.protocol.amplification import ShufflerBound, largest_local_epsilon, shuffled_epsilon
@@ -15,17 +16,20 @@ from coordinator.protocol.composition import (
     PERSON_HISTORY,
     ShuffledRounds,
     equal_share,
+    gaussian_delta_at,
     gaussian_distance,
     gaussian_epsilon,
+    history_delta,
     largest_plan_epsilon,
     largest_pure_epsilon,
     plan_epsilon,
+    pure_delta,
     pure_epsilon,
     summed_epsilon,
 )
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.noise import gaussian_deviation
+from coordinator.protocol.noise import gaussian_deviation, sums_delta
 from coordinator.protocol.randomizers import Randomizer
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, UPWARDS
 from scenarios.studies.answer import right_at_most
@@ -36,6 +40,9 @@ from scenarios.studies.scrutiny.shuffling import (
     shuffled_randomizer,
     shuffled_size,
 )
+
+Profile = Callable[[float], float]  # Delta of all periods at an epsilon above 0 [nats]
+LEAST = 1e-9  # Epsilon at which a profile says how far apart two laws are [nats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +67,8 @@ class Composition:
         Delta of a period, and that of the horizon.
     periods : int
         How often everybody answers.
+    right_at_most : float
+        How often at most who sees all that is told is right about which of two equally likely histories it is of.
     unit : str
         ``"person-history"``: epsilon of the horizon holds if ratings of all periods of one person are replaced.
     design, users, settings
@@ -74,6 +83,7 @@ class Composition:
     epsilon_left: float | None
     delta: float
     periods: int
+    right_at_most: float
     unit: str = PERSON_HISTORY
     design: str | None = None
     users: int | None = None
@@ -81,7 +91,7 @@ class Composition:
 
     @property
     def belief_at_most(self) -> float:
-        """How often at most a guess of who sees all that is told is right, of two equally likely histories."""
+        """How sure at most who sees all that is told becomes of one of two equally likely histories."""
         return right_at_most(self.epsilon_horizon, self.delta)
 
     def as_json(self) -> dict[str, Any]:
@@ -170,7 +180,7 @@ def composed(
     local: Fraction | None = None
     sizes: dict[str, int] = {}
     if trust == LOCAL:
-        local, horizon = _of_answers(central, periods, delta, backwards=backwards)
+        local, horizon, profile = _of_answers(central, periods, delta, backwards=backwards)
         period = local
     elif trust == SHUFFLED:
         if not delta:
@@ -178,9 +188,11 @@ def composed(
         single = finite_epsilon(equal_share(central, periods, delta)) if backwards else central
         sizes = best_sizes(design, settings or {}, size, single, delta)
         randomizer_at = shuffled_randomizer(design, {**(settings or {}), **sizes}, size, own_questions=own_questions)
-        period, horizon, local = _of_reports(randomizer_at, central, periods, users, delta, backwards=backwards)
+        period, horizon, local, profile = _of_reports(
+            randomizer_at, central, periods, users, delta, backwards=backwards
+        )
     else:
-        period, horizon = _of_sums(central, periods, delta, rated, backwards=backwards)
+        period, horizon, profile = _of_sums(central, periods, delta, rated, backwards=backwards)
     name = design if isinstance(design, str) else type(design).__name__
     return Composition(
         trust_model=trust,
@@ -191,17 +203,21 @@ def composed(
         epsilon_left=None if local is None else as_float(periods * local),
         delta=delta,
         periods=periods,
+        # Its bound is exact at epsilon 0, next to which no law is left out
+        right_at_most=min(right_at_most(horizon, delta), right_at_most(LEAST, profile(LEAST))),
         design=name if trust == SHUFFLED else None,
         users=users if trust == SHUFFLED else None,
         settings=sizes,
     )
 
 
-def _of_answers(epsilon: Fraction, periods: int, delta: float, *, backwards: bool) -> tuple[Fraction, float]:
+def _of_answers(epsilon: Fraction, periods: int, delta: float, *, backwards: bool) -> tuple[Fraction, float, Profile]:
     """Return epsilon of a period and of all periods [nats], one of which is given, of answers of devices themselves."""
     if backwards:
-        return largest_pure_epsilon(epsilon=epsilon, rounds=periods, delta=delta), as_float(epsilon)
-    return epsilon, pure_epsilon(epsilon, periods, delta)
+        period, horizon = largest_pure_epsilon(epsilon=epsilon, rounds=periods, delta=delta), as_float(epsilon)
+    else:
+        period, horizon = epsilon, pure_epsilon(epsilon, periods, delta)
+    return period, horizon, partial(pure_delta, as_float(period), periods)
 
 
 def _of_reports(
@@ -212,7 +228,7 @@ def _of_reports(
     delta: float,
     *,
     backwards: bool,
-) -> tuple[Fraction, float, Fraction]:
+) -> tuple[Fraction, float, Fraction, Profile]:
     """Return epsilon of a period, of all periods, one of which is given, and of a device's own answer, shuffled."""
 
     def bound_at(nats: Fraction | float) -> ShufflerBound:
@@ -224,14 +240,14 @@ def _of_reports(
     else:
         local = largest_local_epsilon(bound_at, epsilon=epsilon, devices=users, delta=delta)
         period = epsilon
-    if periods == 1:
-        return period, as_float(period), local
-    return period, plan_epsilon([ShuffledRounds(bound_at(local), local, users, periods)], delta=delta), local
+    plan = [ShuffledRounds(bound_at(local), local, users, periods)]
+    horizon = as_float(period) if periods == 1 else plan_epsilon(plan, delta=delta)
+    return period, horizon, local, lambda nats: history_delta(plan, Fraction(nats), delta)
 
 
 def _of_sums(
     epsilon: Fraction, periods: int, delta: float, rated: int | None, *, backwards: bool
-) -> tuple[Fraction, float]:
+) -> tuple[Fraction, float, Profile]:
     """Return epsilon of a period and of all periods [nats], one of which is given, of sums of everybody's likes."""
     if not delta:
         if rated is not None:
@@ -240,13 +256,14 @@ def _of_sums(
                 "delta above 0"
             )
         share = epsilon / periods if backwards else epsilon
-        return share, as_float(periods * share)
+        return share, as_float(periods * share), partial(pure_delta, as_float(share), periods)
     if rated is None:
+        distance = gaussian_distance(epsilon, delta) * (1 if backwards else periods**0.5)
+        profile = partial(gaussian_delta_at, distance)
         if backwards:
-            return finite_epsilon(equal_share(epsilon, periods, delta)), as_float(epsilon)
-        if periods == 1:  # of which a search would find a millionth more
-            return epsilon, as_float(epsilon)
-        return epsilon, gaussian_epsilon(gaussian_distance(epsilon, delta) * periods**0.5, delta)
+            return finite_epsilon(equal_share(epsilon, periods, delta)), as_float(epsilon), profile
+        # Of one period a search would find a millionth more
+        return epsilon, as_float(epsilon) if periods == 1 else gaussian_epsilon(distance, delta), profile
     changes = 2 * require_whole("likes of a person", rated, 1, MOST_ITEMS)
     rounds = periods if backwards else 1
     deviation = gaussian_deviation(changes=rounds * changes, epsilon=epsilon, delta=delta)
@@ -254,4 +271,5 @@ def _of_sums(
         epsilon if rounds == count else finite_epsilon(summed_epsilon({deviation: count * changes}, delta=delta))
         for count in (1, periods)
     )
-    return period, as_float(horizon)
+    whole = {deviation: periods * changes}
+    return period, as_float(horizon), lambda nats: sums_delta(whole, epsilon=nats, devices=False)

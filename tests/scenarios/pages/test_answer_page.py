@@ -138,10 +138,10 @@ def test_twelve_askings_are_counted_under_the_widest_relation(monkeypatch: pytes
     epsilon = 0.1
     cells = {1000: 0.19}
     relations: tuple[tuple[Literal["replace", "add-remove"], str], ...]
-    relations = ("replace", "77 of 100"), ("add-remove", "92 of 100")
+    relations = ("replace", "57 of 100"), ("add-remove", "64 of 100")  # by 12 answers that are right with .525, .55
     for relation, times in relations:
         made = replace(curve(CURATOR, cells, epsilon=epsilon), neighbours=relation, delta={1000: 0.0})
-        assert f"a guess right at most {times} times" in answer_section(answer(made), 1, Markup()).body
+        assert f"a guess is right at most {times} times" in answer_section(answer(made), 1, Markup()).body
 
 
 # Chromium, told what to do by its debugging protocol: opens a page and says what it loaded, logged and looks like.

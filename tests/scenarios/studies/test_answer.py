@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from rich.console import Console
 from runs import BEST, answer, curve, worth
+from scipy import special, stats
 
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.answer import (
@@ -163,9 +164,10 @@ def test_a_printed_share_stands_on_its_side_of_the_target(share: float, target: 
 @given(epsilon=st.floats(1e-3, 800), delta=st.floats(0, 1), askings=st.integers(1, 20))
 def test_the_risk_is_rounded_up_and_never_down(epsilon: float, delta: float, askings: int) -> None:
     right = right_at_most(epsilon, delta, askings=askings)
-    total, failing = askings * epsilon, min(1.0, askings * delta)
-    exact = 1 - (1 - failing) / (1 + math.exp(total)) if total < 700 else 1.0
-    assert exact <= right <= 1.0
+    bits = stats.binom(askings, special.expit(-epsilon))  # that are wrong, where delta has not told all
+    wrong = float(bits.sf(askings / 2) + bits.pmf(askings / 2) / 2)
+    exact = 1 - (1 - delta) ** askings * wrong
+    assert exact - 1e-15 <= right <= min(1.0, exact + 1e-8)
     text = times_text(right)
     if text != "always":
         times, of = (int(part.replace(",", "")) for part in text.split(" of "))

@@ -1,12 +1,15 @@
 """`blindrec compose` and `blindrec.composed`: practices of a year, each way round, and refusals in a line."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 from runs import Command
+from scipy import special, stats
 
 from blindrec import composed
+from coordinator.protocol.composition import gaussian_distance
 from coordinator.protocol.errors import InputError
 
 SETS: dict[str, Any] = {"trust": "shuffled", "items": 9724, "settings": {"padded": 20, "chosen": 7}}
@@ -56,6 +59,24 @@ def test_without_delta_epsilons_add_up_and_one_period_is_itself() -> None:
         alone = composed(1, periods=1, trust=trust)
         assert alone.epsilon_horizon == pytest.approx(1, abs=1e-5)
         assert alone.epsilon_horizon <= 1
+
+
+def test_a_guess_of_the_year_is_right_as_often_as_of_the_worst_laws() -> None:
+    """Majorities of bits, and normal laws; shuffled rounds nearly are such."""
+    for trust, epsilon, delta in (("local", 1.0, 1e-6), ("curator", 0.1, 0.0)):
+        bits, year = stats.binom(12, special.expit(epsilon)), composed(epsilon, trust=trust, delta=delta)
+        assert year.right_at_most == pytest.approx(bits.sf(6) + bits.pmf(6) / 2, abs=1e-8)
+        assert year.belief_at_most == pytest.approx(special.expit(year.epsilon_horizon), abs=1e-6)
+    normal = special.ndtr(gaussian_distance(1, 1e-6) * math.sqrt(12) / 2)
+    for rated in (None, 20):
+        assert composed(1, trust="two-servers", rated=rated).right_at_most == pytest.approx(normal, abs=1e-6)
+    share = special.ndtr(gaussian_distance(1, 1e-6) / 2)
+    assert composed(epsilon_horizon=1, trust="curator").right_at_most == pytest.approx(share, abs=1e-6)
+    year, month = (composed(1, periods, **SETS) for periods in (12, 1))
+    assert year.right_at_most == pytest.approx(
+        special.ndtr(gaussian_distance(year.epsilon_horizon, 1e-6) / 2), abs=0.01
+    )
+    assert month.right_at_most == pytest.approx(special.ndtr(gaussian_distance(1, 1e-6) / 2), abs=0.01)
 
 
 def test_the_command_prints_a_unit_beside_every_epsilon(blindrec: Command) -> None:
