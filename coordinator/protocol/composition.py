@@ -122,14 +122,14 @@ def pure_delta(local_epsilon: float, rounds: int, epsilon: float) -> float:
     """
     from scipy.special import gammaln  # noqa: PLC0415 (numerical)
 
-    first = max(0, math.floor((epsilon / local_epsilon + rounds) / 2))
+    first = max(0, math.floor(min((epsilon / local_epsilon + rounds) / 2, rounds + 1)))
     hits = np.arange(first, rounds + 1, dtype=np.float64)
     gains = -np.expm1(np.minimum(epsilon - (2 * hits - rounds) * local_epsilon, 0.0))
     ways = gammaln(rounds + 1.0) - gammaln(hits + 1) - gammaln(rounds - hits + 1)
     logs = ways - (rounds - hits) * local_epsilon - rounds * math.log1p(math.exp(-local_epsilon))
     # Each logarithm errs by some units of the largest number in it
     rounded = 8 * _UNIT * (float(gammaln(rounds + 1.0)) + rounds * (local_epsilon + 1))
-    return min(1.0, float(gains @ np.exp(logs)) * math.exp(rounded + 1e-9))
+    return min(1.0, float(gains @ np.exp(logs)) * math.exp(min(rounded + 1e-9, 700.0)))
 
 
 def pure_epsilon(local_epsilon: Fraction | float, rounds: int, delta: float) -> float:

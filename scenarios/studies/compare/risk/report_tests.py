@@ -99,7 +99,8 @@ class SubsetTest:
             chances = np.full(DRAWS, 1 / DRAWS)
         else:
             counts = np.stack([part.ravel() for part in np.meshgrid(*ranges, indexing="ij")])
-            counts = counts[:, counts.sum(axis=0) <= self.subset_size]
+            rest = self.subset_size - counts.sum(axis=0)
+            counts = counts[:, (rest >= 0) & (rest <= self.values - first - second - both)]
             chances = self._chances(counts, (first, second, both))
         return of_first[counts[0] + counts[2]] - of_second[counts[1] + counts[2]], chances
 

@@ -41,6 +41,7 @@ LADDER = (CURATOR, TWO_SERVERS, SHUFFLED, LOCAL)
 SIZE = 200, 2
 """People who are attacked, and others whom each is told from, of a comparison's leaders: in seconds a row."""
 FEWEST = 20  # People of a file; of fewer no decile can be said
+FEWEST_ITEMS = 3  # No question of a device is about fewer
 BELOW = {"by law": "  others by law", "lies": "  if it lies"}
 """What stands under "who is trusted" for views of a row beside the first."""
 
@@ -245,6 +246,8 @@ def risk(values: Row) -> Study[RiskKey, RiskMeasurement]:
         raise InputError("epsilon is inf, where an attacker always guesses right; give finite ones")
     if (people := table_of(settings).users) < FEWEST:
         raise InputError(f"the file has {people} people; risk needs at least {FEWEST}")
+    if (items := table_of(settings).count) < FEWEST_ITEMS:
+        raise InputError(f"the file has {items} items; risk needs at least {FEWEST_ITEMS}")
     if (likers := _likers(settings)) < FEWEST:
         raise InputError(
             f"of the {people} people {likers} like something; risk needs at least {FEWEST}, lower or name --like-from"

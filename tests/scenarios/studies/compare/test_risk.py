@@ -194,6 +194,14 @@ def test_a_device_leaks_as_enumerated() -> None:
     assert known <= 2 * mixed.right(pair) - 1
 
 
+def test_histories_of_nearly_all_values_leak_as_enumerated() -> None:
+    """A report of two names at least one of three items that somebody likes, as there is one value more."""
+    test = subsets(1, items=3, padded=1, size=2)
+    releases, sides = list(combinations(range(4), 2)), ([(0,), (1,), (2,)], [(0,), (1,)])
+    first, second = (np.array([_chance(test, release, list(side)) for release in releases]) for side in sides)
+    assert np.abs(first - second).sum() / 2 == pytest.approx(2 * test.right(HistoryPair(3, 2, 2)) - 1, abs=1e-12)
+
+
 def _chance(test: SubsetTest, release: tuple[int, ...], kept: list[tuple[int, ...]]) -> float:
     """Return the chance of a release where each of these sets may be what was kept."""
     meets = np.mean([bool(set(release) & set(values)) for values in kept])
@@ -506,6 +514,14 @@ def test_the_command_prints_a_table_and_its_folder_goes_on(
 def test_what_is_wrong_is_refused(values: dict[str, Any], words: str, file: Path) -> None:
     with pytest.raises(InputError, match=words):
         risk({"ratings": file, "like_from": 4, **values})
+
+
+def test_of_three_items_something_is_said_and_of_two_nothing(tmp_path: Path) -> None:
+    frame = pd.DataFrame(planted_ratings(users=60, items=3, each=3), columns=["userId", "movieId", "rating"])
+    three = face.risk(frame, HERE, like_from=4, progress=False)
+    assert {row["trust_model"] for row in three["rows"]} == {"curator", "two-servers", "shuffled", "local"}
+    with pytest.raises(InputError, match="the file has 2 items; risk needs at least 3"):
+        face.risk(frame[frame["movieId"] < 2], HERE, like_from=4, progress=False)
 
 
 def test_a_frame_and_a_file_have_the_same_risk(file: Path) -> None:

@@ -90,6 +90,14 @@ def test_the_command_prints_a_unit_beside_every_epsilon(blindrec: Command) -> No
                                              "person-history", 12]  # fmt: skip
 
 
+@pytest.mark.parametrize(("epsilon", "right", "shown"), [("1e-299", 0.5, "1.2e-298"), ("1e200", 1, "1.2e+201")])
+def test_no_epsilon_is_too_small_or_too_large(blindrec: Command, epsilon: str, right: float, shown: str) -> None:
+    for trust, delta in (("local", 1e-6), ("curator", 1e-6), ("curator", 0.0)):
+        assert composed(epsilon, trust=trust, delta=delta).right_at_most == pytest.approx(right, abs=2e-6)
+    added = [line for line in blindrec("compose", "--epsilon", epsilon).out.splitlines() if "added up" in line]
+    assert shown in added[0]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
