@@ -5,6 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from runs import Command, present, refused
 
@@ -67,6 +68,27 @@ def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> N
     least = present(plans.least_epsilon(users))
     assert 0.9 < least <= 1 + FINENESS
     assert plans.margin(least, users) >= 0 > plans.margin(least * Fraction(95, 100), users)
+
+
+class Jump(CentralPlans):
+    """Plans that miss the goal by half a nat below a number of users, and are well above it from there on.
+
+    A search for the place where they meet it ends below that, where the margin is nearer to 0.
+    """
+
+    def __init__(self, middle: float) -> None:
+        super().__init__(candidate("grr", {"trust": "shuffled"}), ACCURATE)  # with a delta that limits no plan
+        self._middle = middle
+
+    def margin(self, epsilon: Fraction, users: int) -> float:
+        return -0.5 if users < self._middle else 1.0
+
+
+def test_the_users_found_are_enough_where_the_search_ends_below_them() -> None:
+    """Never fewer than the goal takes, and hardly more: twice the fineness for a number that was rounded up."""
+    for middle in np.geomspace(2_000, 2_000_000, 5).tolist():
+        users = present(Jump(middle).least_users(Fraction(1)))
+        assert middle <= users <= middle * (1 + 2 * FINENESS) + 1
 
 
 def test_a_shuffler_takes_fewer_users_than_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
