@@ -2,8 +2,10 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from runs import present
 
@@ -110,6 +112,35 @@ def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
     assert present(fine.predictor).exact(1) >= 0.9  # of some 40 draws, each of which is right with a chance of .99
     assert low <= users <= (high or math.inf)
     assert users == pytest.approx(2 * 40**2 / 8 * answers, rel=0.05)
+
+
+def test_anchor_sensing_takes_more_users_the_surer_all_labels_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubts of a 20 thousand-millionth instead of a 40th take 23.7 nats instead of 3.7; pairs' users are the same."""
+    monkeypatch.setattr("scenarios.theory.predictors.PLAYED", 2)
+    one = candidate("anchor", Scenario(items=20, rated=8, like=((0.9, 0.1), (0.1, 0.9))))
+    rough, fine = (needed(one, Fraction(2), Target(success=p, accuracy=None)) for p in (0.5, 1 - 1e-9))
+    assert fine > 1.2 * rough
+
+
+@pytest.mark.parametrize("right", [0.98, 1.0])
+def test_runs_may_have_as_many_wrong_items_as_chance_makes_of_half_as_many_again_and_a_hundredth(
+    right: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quantile of 1 - 1e-6 of 200 items' binomial law, summed in fractions: a class passes at it, and not above."""
+    error = Fraction(3, 2) * (1 - Fraction(str(right))) + Fraction(1, 100)
+    laws = [math.comb(200, wrong) * error**wrong * (1 - error) ** (200 - wrong) for wrong in range(201)]
+    most = next(wrong for wrong in range(201) if sum(laws[wrong + 1 :]) <= Fraction(1, 10**6))
+    truth = np.repeat([0, 1], 100)
+
+    def shortage(wrong: int) -> str:
+        model = SimpleNamespace(cluster=np.where(np.arange(200) < wrong, 1, truth))
+        ran = SimpleNamespace(population=SimpleNamespace(truth=truth), outcome=SimpleNamespace(model=model))
+        monkeypatch.setattr(least_users, "run", lambda *_: ran)
+        prediction = Predictor(accuracy=lambda _: right, exact=lambda _: right)
+        return least_users.shortfall(Scenario(items=200, rated=20), prediction, users=100)
+
+    assert not shortage(most)
+    assert f"where {right:.3g} is predicted" in shortage(most + 1)
 
 
 @pytest.mark.parametrize("name", ["success", "accuracy"])
