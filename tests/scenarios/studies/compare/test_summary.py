@@ -90,6 +90,21 @@ def test_every_row_is_about_the_same_neighbours_and_has_the_delta_of_its_people(
     assert {row["guaranteed"] for row in result["rows"] if row["epsilon"] in (None, "inf")} == {False}
 
 
+def test_people_needed_have_the_delta_of_so_many_and_where_none_are_enough_of_the_most(tmp_path: Path) -> None:
+    """A tenth of one over the people: 40 million, between 5 and 50 million; 50 million where the curve ends below."""
+    path = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
+    units = {CompareKey("none", "popularity", "", 50, "", seed): unit(0.4) for seed in SEEDS}
+    for epsilon, heights in (("1", (0.2, 0.4)), ("2", (0.2, 0.3))):
+        for users, ndcg in zip((5_000_000, 50_000_000), heights, strict=True):
+            key = CompareKey("curator", "pairs with EASE", epsilon, users, "", 0)
+            units |= {key._replace(seed=seed): unit(ndcg) for seed in SEEDS}
+    wanted = Comparison(ratings=path, worth=0.95, of="popularity", scale=(1e5, 1e6))
+    reached, short = summarize(wanted, units, table_of(wanted))["people"]
+    assert reached["users"] == pytest.approx(5e6 * 10**0.9, rel=0.02)  # .38 is nine tenths of the way up
+    assert reached["delta"] * reached["users"] == pytest.approx(0.1)
+    assert (short["users"], short["delta"]) == (None, pytest.approx(0.1 / 50_000_000))
+
+
 def broken(result: dict[str, Any]) -> dict[str, Any]:
     """The same with a cell whose delta exceeds 1 / people, and is worth more than all others."""
     cells = [row for row in result["rows"] if row["trust_model"] == "curator"]
