@@ -83,6 +83,22 @@ def test_the_answer_has_the_best_schedule_of_each_rung(result: face.SweepResult)
     assert "schedules reach the target" in repr(result)
 
 
+@pytest.mark.parametrize("best", ["split", "rotate"])
+def test_of_schedules_that_all_miss_the_target_the_answer_has_the_one_worth_most(best: str) -> None:
+    settings = Years(items=100, likes=5, periods=3, schedule=("split", "rotate"), trust_models=(LOCAL,))
+    grid = YearsGrid(settings, 3000, 3, 100)
+    units = {
+        key: YearsMeasurement(
+            ndcg=[[0.3 if key.schedule == best else 0.2] * 3] * key.worlds, popularity=[[0.4] * 3] * key.worlds
+        )
+        for key in grid.units({})
+    }
+    result = grid.result(units)
+    assert {row["users_needed"] for row in result["rows"]} == {None}
+    (rung, *_) = result["answer"]["by_epsilon"][0]["rungs"]
+    assert (rung["cell"]["mechanism"], rung["cell"]["share"]["value"]) == (best, pytest.approx(0.75))
+
+
 def test_the_command_prints_the_answer_first_and_its_folder_goes_on(
     blindrec: Command, tmp_path: Path, result: face.SweepResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
