@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from coordinator.protocol.errors import InputError
 
-LARGEST_EXPONENT = 300  # Powers of ten beyond this are no privacy parameters, and hardly floats
+LARGEST_EXPONENT = 1000  # Powers of ten beyond this are no privacy parameters
 MOST_BITS = 1 << 13  # A numerator or denominator with more bits than this belongs to no privacy parameter
 REPLACE, ADD_REMOVE = "replace", "add-remove"
 """Neighbours: one person's ratings are replaced by any others, or one person is added or removed."""

@@ -293,8 +293,10 @@ def _result(
 
 
 def finite_epsilon(epsilon: Fraction | float | str) -> Fraction:
-    """Return an epsilon [nats], which must be finite."""
+    """Return an epsilon [nats] that a floating-point number can hold."""
     nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
     if nats is None or not math.isfinite(as_float(nats)):
         raise InputError("epsilon is inf; give a finite one")
+    if not as_float(nats):
+        raise InputError("epsilon is smaller than any floating-point number above 0; raise it")
     return nats

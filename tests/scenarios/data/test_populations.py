@@ -145,7 +145,6 @@ def test_rated_is_the_median_of_what_is_left_unless_given(file: Path) -> None:
         ({"rated": ITEMS + 1}, ["rated", "17", "16"]),
         ({"theta": 5.5}, ["theta", "5.5", "5"]),
         ({"clusters": ITEMS + 1}, ["clusters", "17", "16"]),
-        ({"like_from": float("nan")}, ["like_from", "nan"]),
         ({"columns": ("user", "movieId", "rating")}, ["user", "userId"]),
     ],
 )

@@ -105,6 +105,8 @@ def test_no_epsilon_is_too_small_or_too_large(blindrec: Command, epsilon: str, r
         ({"periods": 1.5}, "periods is 1.5"),
         ({"epsilon": "inf"}, "epsilon is inf"),
         ({"epsilon": -1}, "epsilon is -1"),
+        ({"epsilon": "1e400"}, "epsilon is inf"),
+        ({"epsilon": "1e-400"}, "epsilon is smaller than any floating-point number"),
         ({"epsilon": 1, "epsilon_horizon": 1}, "give one, the other follows"),
         ({"trust": "nobody"}, "choose one of local, shuffled"),
         ({"delta": 2.0}, "delta is 2"),
