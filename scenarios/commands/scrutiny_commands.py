@@ -1,6 +1,5 @@
 """The commands of scrutiny: `blindrec check`, `audit` and `amplify` of mechanisms, `adversary` of recommenders."""
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -156,10 +155,10 @@ def audit(
 
 
 def in_nats(value: float | None) -> str:
-    """Return an epsilon in words."""
+    """Return an epsilon in words: with four decimals, or of a small or huge one the first digits."""
     if value is None:
         return "none"
-    return "inf" if math.isinf(value) else f"{value:.4f}"
+    return f"{value:.4f}" if not value or 0.001 <= value < 1e9 else f"{value:.3g}"
 
 
 def show_audits(console: Console, audits: Sequence[Audit], confidence: float) -> None:
@@ -410,15 +409,15 @@ def show_composition(console: Console, result: "Composition") -> None:
 
     count, delta = result.periods, result.delta
     rows = [
-        ["one period", PERSON_PERIOD, _nats(result.epsilon), f"{delta:g}"],
-        [f"all {count}, composed", result.unit, _nats(result.epsilon_horizon), f"{delta:g}"],
-        [f"all {count}, added up", result.unit, _nats(result.epsilon_added), f"{min(count * delta, 1):g}"],
+        ["one period", PERSON_PERIOD, in_nats(result.epsilon), f"{delta:g}"],
+        [f"all {count}, composed", result.unit, in_nats(result.epsilon_horizon), f"{delta:g}"],
+        [f"all {count}, added up", result.unit, in_nats(result.epsilon_added), f"{min(count * delta, 1):g}"],
     ]
     if result.trust_model == LOCAL:
         rows[0][-1] = rows[2][-1] = "0"
     elif result.epsilon_local is not None and result.epsilon_left is not None:
-        rows.append(["one, if the shuffler tells", PERSON_PERIOD, _nats(result.epsilon_local), "0"])
-        rows.append([f"all {count}, if it tells", result.unit, _nats(result.epsilon_left), "0"])
+        rows.append(["one, if the shuffler tells", PERSON_PERIOD, in_nats(result.epsilon_local), "0"])
+        rows.append([f"all {count}, if it tells", result.unit, in_nats(result.epsilon_left), "0"])
     settings = "".join(f", {name} {value}" for name, value in result.settings.items())
     subject = f", {result.design}{settings}, {result.users:,} users" if result.design and result.users else ""
     show_table(
@@ -436,11 +435,6 @@ def show_composition(console: Console, result: "Composition") -> None:
         f"{result.unit}: one person's ratings of all periods are replaced",
         TRUST[result.trust_model].left,
     )
-
-
-def _nats(epsilon: float) -> str:
-    """Return an epsilon with four decimals; of a small one the first digits, as it is not 0."""
-    return f"{epsilon:.4f}" if 0.001 <= epsilon < 1e9 else f"{epsilon:.3g}"
 
 
 ADVERSARY_HELP = """Run an adversary of the p-REC paper against recommenders; print the bound beside the measurement.

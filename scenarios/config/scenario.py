@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, PlainSerializer, SerializeAsAny, model_validator
 
 from actors.absence import Absence
-from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta
+from coordinator.protocol.budget import DELTA_IN_WORDS, as_json, default_delta
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
@@ -45,11 +45,6 @@ from scenarios.config.settings import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def _in_json(value: float) -> float | str:
-    """Return a number as JSON has it, which knows no infinity."""
-    return "inf" if math.isinf(value) else value
 
 
 EXPECTED = 0.9  # Default share of devices that are expected to answer
@@ -241,7 +236,7 @@ class PeriodSettings(PolicySettings):
         default=0.0,
         description="Without a file: share of people who leave in each period; as many others join [0].",
     )
-    ageing: Annotated[float, Field(ge=0), PlainSerializer(_in_json, when_used="json")] = Field(
+    ageing: Annotated[float, Field(ge=0), PlainSerializer(as_json, when_used="json")] = Field(
         default=AGEING,
         description="Assumed relative drift of shares per period, by which estimates age and schedule front renews: 0 "
         f"pools all periods, inf uses only the latest [{AGEING:g}].",

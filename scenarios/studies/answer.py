@@ -350,14 +350,15 @@ def right_at_most(epsilon: float | None, delta: float = 0.0, *, neighbours: str 
         ``replace``: two histories are neighbours. ``add-remove``: from one to the other are two steps, which take
         ``2 epsilon`` and ``(1 + e^epsilon) delta``.
     askings
-        How often one is asked under this epsilon and delta.
+        How often one is asked under this epsilon and delta, about whatever.
 
     Returns
     -------
     float
         At most ``(e^epsilon + delta) / (1 + e^epsilon)``: false alarms a and misses b obey ``a + e^epsilon b >= 1 -
         delta`` and the same exchanged, whose sum bounds the errors. Randomized response that tells all with probability
-        delta attains it, however often it is asked. Source: Kairouz, Oh and Viswanath (2015), theorem 3.3.
+        delta attains it. Of m askings at most ``1 - (1 - delta)^m P``, P how often the majority of m bits of randomized
+        response is wrong, a tie half. Source: Kairouz, Oh and Viswanath (2015), theorem 3.3.
 
     >>> round(right_at_most(1), 5), right_at_most(None), round(right_at_most(0.5, neighbours="add-remove"), 5)
     (0.73106, 1.0, 0.73106)
@@ -368,8 +369,9 @@ def right_at_most(epsilon: float | None, delta: float = 0.0, *, neighbours: str 
         return 1.0
     if neighbours == ADD_REMOVE:
         epsilon, delta = 2 * epsilon, delta * (1 + math.exp(min(epsilon, 700.0)))
-    wrong = 1 / (1 + math.exp(min(epsilon, 709.0))) if askings == 1 else (1 - pure_delta(epsilon, askings, 0.0)) / 2
-    return min(1.0, math.nextafter(1 - (1 - min(delta, 1.0)) ** askings * wrong, 2.0))
+    epsilon, delta = min(epsilon, 700.0), min(delta, 1.0)  # beyond which all is told
+    wrong = 1 / (1 + math.exp(epsilon)) if askings == 1 else (1 - pure_delta(epsilon, askings, 0.0)) / 2
+    return min(1.0, math.nextafter(1 - (1 - delta) ** askings * wrong, 2.0))
 
 
 def times_text(right: float) -> str:

@@ -700,8 +700,9 @@ def test_others_who_hold_one_of_the_two_inputs_are_known_from_both_sides() -> No
     """Which of two inputs is the first makes no difference, and a third input tells no more than the worse of two."""
     epsilon, local, devices = 0.3, 1.0, 12
     rows = ((0.6, 0.3, 0.1), (0.3, 0.4, 0.3), (0.2, 0.2, 0.6))
-    one, other = (KnownOthers(each).delta(epsilon, local, devices) for each in (rows, (rows[1], rows[0], rows[2])))
-    assert one == pytest.approx(other, rel=1e-9)
+    exchanged = (rows[1], rows[0], rows[2])
+    first, second = (KnownOthers(each).delta(epsilon, local, devices) for each in (rows, exchanged))
+    assert first == pytest.approx(second, rel=1e-9)
     odds = math.e
     bits = ((odds / (odds + 1), 1 / (odds + 1)), (1 / (odds + 1), odds / (odds + 1)))
     sides = [KnownOthers((*bits, third)).delta(epsilon, local, devices) for third in bits]

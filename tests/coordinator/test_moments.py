@@ -420,11 +420,11 @@ def test_sizes_have_the_least_noise_at_half_the_share(pool: int, rated: int, eps
     def noise(sizes: tuple[int, int]) -> float:
         w, k = sizes
         rates = subset_channel(Fraction(epsilon), values=pool + w, padded=w, subset_size=k).rates
-        own, other = map(float, rates)
+        inside, outside = map(float, rates)
         others = stats.binom.pmf(np.arange(rated), rated - 1, 0.5)
         share = rated / pool / 2 * float(others @ np.minimum(1, w / np.arange(1, rated + 1)))
-        rate = other + (own - other) * share / 2
-        return math.inf if own <= other else rate * (1 - rate) / (own - other) ** 2 / share**2
+        rate = outside + (inside - outside) * share / 2
+        return math.inf if inside <= outside else rate * (1 - rate) / (inside - outside) ** 2 / share**2
 
     sizes = itertools.product([padded] if padded else range(1, rated + 1), range(1, pool + 1))
     assert best_sizes(pool, rated=rated, epsilon=Fraction(epsilon), padded=padded) == min(sizes, key=noise)

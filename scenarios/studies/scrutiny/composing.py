@@ -42,7 +42,7 @@ from scenarios.studies.scrutiny.shuffling import (
 )
 
 Profile = Callable[[float], float]  # Delta of all periods at an epsilon above 0 [nats]
-LEAST = 1e-9  # Epsilon at which a profile says how far apart two laws are [nats]
+LEAST = 1e-9  # Epsilon next to 0, where delta is how far apart two laws are [nats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Composition:
 
     @property
     def belief_at_most(self) -> float:
-        """How sure at most who sees all that is told becomes of one of two equally likely histories."""
+        """The same by `epsilon_horizon` and `delta` alone; without delta also how sure anybody becomes of a history."""
         return right_at_most(self.epsilon_horizon, self.delta)
 
     def as_json(self) -> dict[str, Any]:
@@ -203,7 +203,6 @@ def composed(
         epsilon_left=None if local is None else as_float(periods * local),
         delta=delta,
         periods=periods,
-        # Its bound is exact at epsilon 0, next to which no law is left out
         right_at_most=min(right_at_most(horizon, delta), right_at_most(LEAST, profile(LEAST))),
         design=name if trust == SHUFFLED else None,
         users=users if trust == SHUFFLED else None,

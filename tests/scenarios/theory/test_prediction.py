@@ -350,7 +350,7 @@ def test_sets_of_a_fixed_size_are_answered_by_how_many_promoted_items_they_hold(
 
     def more(others: int, least: int) -> float:
         """Return how often a set of one item and others, so many of them promoted, holds at least so many of these."""
-        ways = [math.comb(others, held) * math.comb(99 - others, size - 1 - held) for held in range(size)]
+        ways = [math.comb(others, hits) * math.comb(99 - others, size - 1 - hits) for hits in range(size)]
         return sum(ways[least:]) / math.comb(99, size - 1)
 
     assert usual > 0
@@ -364,7 +364,7 @@ def test_a_report_that_names_a_promoted_item_has_room_for_fewer_others() -> None
     query = resolved.design.query(round_number=0, public_seed=bytes(16), epsilon=resolved.world.epsilon)
     padded, chosen = (int(query.parameters[name]) for name in (PADDED, CHOSEN))
     channel = subset_channel(Fraction(1), values=100 + padded, padded=padded, subset_size=chosen)
-    own, other = map(float, channel.rates)
+    inside, outside = map(float, channel.rates)
     assert chosen > 1
-    by_hand = (1 - (chosen - 1) / (99 + padded)) / (own - other)
+    by_hand = (1 - (chosen - 1) / (99 + padded)) / (inside - outside)
     assert present(influence_of(resolved)).shift(1) == pytest.approx(by_hand, rel=1e-9)

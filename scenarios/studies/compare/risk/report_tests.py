@@ -84,7 +84,7 @@ class SubsetTest:
     def meeting(self, likes: int) -> Floats:
         """Return the chance that a history of so many values meets a report that names 0, 1, ... k of them."""
         named = np.arange(min(likes, self.subset_size) + 1)
-        return -np.expm1(_log_binomials(likes - named, self.padded) - _binomial(likes, self.padded))
+        return -np.expm1(log_binomials(likes - named, self.padded) - _binomial(likes, self.padded))
 
     def differences(self, pair: HistoryPair) -> Law:
         """Return the law of a uniform subset's chance to meet the first history less that to meet the second."""
@@ -153,10 +153,10 @@ def _log_factorials(count: int) -> Floats:
 
 
 def _binomial(size: int, count: int) -> float:
-    return float(_log_binomials(size, count)) if size >= 0 else -math.inf
+    return float(log_binomials(size, count)) if size >= 0 else -math.inf
 
 
-def _log_binomials(size: int | Ints, count: int | Ints) -> Floats:
+def log_binomials(size: int | Ints, count: int | Ints) -> Floats:
     """Return logarithms of ``C(size, count)``, minus infinity where ``count`` is greater, as factorials have poles."""
     logs = special.gammaln(size + 1.0) - special.gammaln(count + 1.0) - special.gammaln(size - count + 1.0)
     return np.asarray(logs)
@@ -191,7 +191,7 @@ def _mean_of_signs(chance: float, count: int) -> float:
         min(count, math.ceil(count * chance + TAIL * deviation + TAIL)) + 1,
     )
     logs = special.xlogy(numbers, chance) + special.xlog1py(count - numbers, -chance)
-    there = np.exp(_log_binomials(count, numbers) + logs)
+    there = np.exp(log_binomials(count, numbers) + logs)
     pairs = (numbers + 1) // 2  # A walk of 2 m - 1 steps ends as far away as one of 2 m: 2 m C(2 m, m) / 4^m
     central = special.gammaln(2 * pairs + 1.0) - 2 * special.gammaln(pairs + 1.0) - 2 * pairs * math.log(2)
     return float(there @ (2 * pairs * np.exp(central)))

@@ -18,7 +18,7 @@ from scipy import special
 from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.compiled import ZERO, compiled
 from scenarios.studies.compare.risk.histories import HistoryPair, Scope
-from scenarios.studies.compare.risk.report_tests import kept_of_both
+from scenarios.studies.compare.risk.report_tests import kept_of_both, log_binomials
 
 DRAWS = 48  # Releases that are simulated of each of two histories, where likes are kept by private coins
 EQUAL = np.zeros(1)  # Log-odds of two histories of which nothing is known yet
@@ -70,7 +70,7 @@ class LaplaceNoise(CoordinateNoise):
     def right(self, changes: int, odds: Floats) -> float:
         """Return how often the majority of bits is right where both are equally likely before."""
         bits = np.arange(changes + 1)
-        law = np.exp(_log_binomials(changes) - changes * math.log1p(math.exp(-self.rate)) - self.rate * bits[::-1])
+        law = np.exp(log_binomials(changes, bits) - changes * math.log1p(math.exp(-self.rate)) - self.rate * bits[::-1])
         logs, first = odds[:, None] + self.rate * (2 * bits - changes), special.expit(odds)[:, None]
         ties = np.abs(logs) < 1e-9
         right = first * law * ((logs > 0) & ~ties) + (1 - first) * law[::-1] * ((logs < 0) & ~ties)
@@ -80,13 +80,6 @@ class LaplaceNoise(CoordinateNoise):
         """Draw log-ratios; see `CoordinateNoise.log_ratios`."""
         right = coins.random(ones.shape) < special.expit(self.rate)
         return np.where(right == ones, self.rate, -self.rate)
-
-
-def _log_binomials(size: int) -> Floats:
-    counts = np.arange(size + 1)
-    return np.asarray(
-        special.gammaln(size + 1.0) - special.gammaln(counts + 1.0) - special.gammaln(size - counts + 1.0)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +190,7 @@ def both_right(first: CoordinateNoise, first_changes: int, second: CoordinateNoi
     bits = np.arange(first_changes + 1)
     odds = np.asarray(first.rate * (2 * bits - first_changes), np.float64)
     law = np.exp(
-        _log_binomials(first_changes) - first_changes * math.log1p(math.exp(-first.rate)) - first.rate * bits[::-1]
+        log_binomials(first_changes, bits) - first_changes * math.log1p(math.exp(-first.rate)) - first.rate * bits[::-1]
     )
     mixed = (law + law[::-1]) / 2
     return float(

@@ -1,6 +1,7 @@
 """`blindrec compare` as it runs: rows, the panel, custom mechanisms, going on, tables at 80 columns, and refusals."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_every_table_fits_into_80_columns(result: dict[str, Any]) -> None:
 def test_where_no_device_adds_noise_no_table_says_what_a_lying_shuffler_leaves(result: dict[str, Any]) -> None:
     free = {**result, "rows": [row for row in result["rows"] if row["epsilon"] == "inf"]}
     for shown, is_there in ((result, True), (free, False)):
-        text = printed(lambda console, shown=shown: show(console, shown, "blindrec compare"))  # type: ignore[misc]
+        text = printed(partial(show, result=shown, title="blindrec compare"))
         assert ("if the shuffler lies: epsilon" in text) is is_there
 
 

@@ -48,7 +48,7 @@ def test_intervals_hold_at_once(intervals: Any, hold: bool) -> None:
 def reaches(*apart: Difference) -> Floats:
     means, low, high = at_once(apart).T
     assert means - low == pytest.approx(high - means)
-    assert means == pytest.approx([one.values.mean() for one in apart])
+    assert means == pytest.approx([difference.values.mean() for difference in apart])
     return np.asarray(high - means)
 
 

@@ -320,8 +320,8 @@ def test_a_law_of_sums_is_the_distance_of_its_matrix(games: Games, out: list[int
     deviation, most, users = 5.0, 4, 300
     liked = games.histories.liked[rows_of(games)[0]].toarray()
     shares = np.minimum(1, most / np.maximum(liked.sum(axis=1), 1))
-    kept, chance = liked * shares[:, None], (shares * (1 - shares)) @ liked / len(liked)
-    others = np.delete(kept, out, axis=0)
+    means, chance = liked * shares[:, None], (shares * (1 - shares)) @ liked / len(liked)
+    others = np.delete(means, out, axis=0)
     others = others - others.mean(axis=0)
     matrix = np.diag(deviation**2 + users * chance) + users / len(liked) * others.T @ others
     first, second = np.array([0, 3, 5, 8, 13, 21]), np.array([1, 3])
@@ -340,9 +340,9 @@ def test_a_law_of_reports_is_that_of_drawn_rounds(games: Games, likes: list[int]
     test = subsets(3, items=30, padded=padded, size=1, devices=devices)
 
     def chances(history: Floats) -> Floats:  # of each value, where some likes, or likes and dummies, are kept
-        kept = min(1.0, padded / max(history.sum(), 1)) * history
+        shares = min(1.0, padded / max(history.sum(), 1)) * history
         dummies = np.arange(padded) < padded - history.sum()
-        whole = 1 + (test.odds - 1) * np.concatenate([kept, dummies])
+        whole = 1 + (test.odds - 1) * np.concatenate([shares, dummies])
         return np.asarray(whole / whole.sum())
 
     people = games.histories.liked[rows_of(games)[0]].toarray()

@@ -54,11 +54,11 @@ def test_an_answer_has_the_best_list_among_everybody_and_what_is_left_behind_a_s
 ) -> None:
     inputs = list[dict[str, Any]]()
 
-    def recorded(**values: Any) -> Any:
+    def record_inputs(**values: Any) -> Any:
         inputs.append(values)
         return SimpleNamespace(answer=lambda **_: None)
 
-    monkeypatch.setattr(rungs, "AnswerInputs", recorded)
+    monkeypatch.setattr(rungs, "AnswerInputs", record_inputs)
     rows = {
         ("none", "popularity", "", PEOPLE, ""): unit(0.4),
         ("none", "EASE", "", PEOPLE, ""): unit(0.5, (0.1, 0.1, 0.1)),

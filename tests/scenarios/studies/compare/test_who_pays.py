@@ -109,9 +109,9 @@ def test_a_line_is_a_mean_over_splits_beside_popularity_among_the_same_group() -
     strays = np.linspace(-0.05, 0.05, 21)
 
     def scores(level: float, people: int) -> ListScores:
-        one = tuple((level + np.append(0, strays)).tolist())
-        lowest = GroupScores(group="lowest tenth", people=people, numbers=dict.fromkeys(METRICS, one))
-        numbers = dict.fromkeys((*METRICS, "recall"), one[1:])
+        samples = tuple((level + np.append(0, strays)).tolist())
+        lowest = GroupScores(group="lowest tenth", people=people, numbers=dict.fromkeys(METRICS, samples))
+        numbers = dict.fromkeys((*METRICS, "recall"), samples[1:])
         means: dict[str, Any] = dict.fromkeys(numbers, level)
         return ListScores(
             features=False, **means, coverage=0.5, people=50, resampled=numbers, groups={"activity": (lowest,)}

@@ -117,8 +117,8 @@ def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
 def test_anchor_sensing_takes_more_users_the_surer_all_labels_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doubts of a 20 thousand-millionth instead of a 40th take 23.7 nats instead of 3.7; pairs' users are the same."""
     monkeypatch.setattr("scenarios.theory.predictors.PLAYED", 2)
-    one = candidate("anchor", Scenario(items=20, rated=8, like=((0.9, 0.1), (0.1, 0.9))))
-    rough, fine = (needed(one, Fraction(2), Target(success=p, accuracy=None)) for p in (0.5, 1 - 1e-9))
+    anchor = candidate("anchor", Scenario(items=20, rated=8, like=((0.9, 0.1), (0.1, 0.9))))
+    rough, fine = (needed(anchor, Fraction(2), Target(success=p, accuracy=None)) for p in (0.5, 1 - 1e-9))
     assert fine > 1.2 * rough
 
 

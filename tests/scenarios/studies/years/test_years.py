@@ -279,7 +279,7 @@ def test_the_law_of_a_sum_has_the_variance_that_a_filter_takes(speaks: float) ->
         assert [variance_fits(strays, variance) for variance in (0.97, 1.0, 1.03)] == [False, True, False]
 
 
-class HeldShares:
+class ShareWorld:
     """A world of two kinds of items, half of each, that keeps the scores that it is given."""
 
     worlds, items, periods, scored, likes_once, all_likes = 1, 40_000, 2, 2, False, 10
@@ -301,13 +301,13 @@ class HeldShares:
 @pytest.mark.parametrize("deviation", [0.0, 5.0])
 def test_counters_draw_to_the_mean_as_far_as_they_are_noisy(deviation: float) -> None:
     """Shares .09 and .11 among 900: their variance over all noise is what is left; within 4 % for 40,000 items."""
-    world, settings, coins = HeldShares((0.09, 0.11)), Years(), np.random.default_rng(0)
-    kept = 1 - 0.1**2 / (0.1**2 + TOLERANCE**2)
-    assert discount_of(settings) == pytest.approx(kept)
+    world, settings, coins = ShareWorld((0.09, 0.11)), Years(), np.random.default_rng(0)
+    discount = 1 - 0.1**2 / (0.1**2 + TOLERANCE**2)
+    assert discount_of(settings) == pytest.approx(discount)
     counted_ndcg(settings, cast("Any", world), people=900, deviation=deviation, coins=coins)
-    noise = CounterNoise(2, kept, deviation, np.ones((1, 1), np.int64))
+    noise = CounterNoise(2, discount, deviation, np.ones((1, 1), np.int64))
     for period, scores in enumerate(world.scores):
-        weights = kept ** np.arange(period + 1)
+        weights = discount ** np.arange(period + 1)
         noise, _ = noise.next_period(coins, np.zeros((1, 1), np.bool_))
         added = float(np.ravel(noise.variance)[0]) / (900 * weights.sum()) ** 2
         error = 0.0899 / 900 * (weights**2).sum() / weights.sum() ** 2 + added
